@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// encode and decode without branches, in 32-bit lanes: the form that compilers vectorise. Equal to encode and decode to the bit.
+// Source: convert.hpp, whose steps these are; tests/lanes_test.cpp compares the two over whole domains.
+#ifndef LOFT_LANES_HPP
+#define LOFT_LANES_HPP
+
+#include <cstdint>
+
+#include "loft/bits.hpp"
+#include "loft/config.hpp"
+#include "loft/convert.hpp"
+#include "loft/format.hpp"
+#include "loft/rounding.hpp"
+
+namespace loft::detail {
+
+/// f(0), f(1), ..., f(count - 1). The usual count, N, is a constant to the compiler.
+template <int N, class Function>
+LOFT_HOST_DEVICE constexpr void for_lanes(int count, Function&& f) noexcept {
+  if (count == N) {
+    for (int i = 0; i < N; ++i) f(i);
+  } else {
+    for (int i = 0; i < count; ++i) f(i);
+  }
+}
+
+/// The least `scale` for which encode_lane needs no float subnormal normalised: at and above it they lie below F's normals.
+template <Format F>
+inline constexpr int least_lane_scale = -126 - F::spec.min_exponent();
+
+/// encode_scaled<F, overflow::saturate>(value, scale, ...) for a value that is not NaN and a scale of at least least_lane_scale<F>.
+template <Format F, Rounding R>
+LOFT_HOST_DEVICE constexpr code<F> encode_lane(float value, int scale, R const& rounding, std::uint64_t index) noexcept {
+  constexpr auto spec = F::spec;
+  constexpr int mantissa_bits = spec.mantissa_bits;
+  auto const bits = bit_cast<std::uint32_t>(value);
+  std::uint32_t const magnitude = bits & ~float_sign;
+  bool const negative = bits != magnitude;
+  // A subnormal float counts in the exponent of the least normal one, without the hidden bit; infinity is 2^128.
+  int const field = static_cast<int>(magnitude >> 23);
+  std::uint32_t const significand = (magnitude & 0x7f'ffffu) | (field != 0 ? 0x80'0000u : 0u);
+  int const above = max(field, 1) - 127 - scale - spec.min_exponent();
+  int const dropped = 23 - mantissa_bits + max(-above, 0);
+  std::uint32_t kept = 0, fraction = 0;
+  if constexpr (requires { R::bits; }) {
+    // A random word is compared with the fraction itself, however small it is.
+    int const near = min(dropped, 31), far = clamp(dropped - 32, 0, 31);
+    kept = significand >> near;
+    fraction = dropped < 32 ? significand << (32 - near) : (significand >> far) | (significand != 0 ? 1u : 0u);
+  } else {
+    // Below a quarter of the gap all values round alike, zero apart.
+    int const near = min(dropped, 25);
+    kept = significand >> near;
+    fraction = significand << (32 - near);
+  }
+  std::uint32_t const lower = (static_cast<std::uint32_t>(max(above, 0)) << mantissa_bits) + kept;
+  std::uint32_t const up = rounding.up(lower, fraction, negative, index) ? 1u : 0u;
+  return with_sign<F>(min(lower + up, spec.max_code()), negative);
+}
+
+/// decode<F>(c) for a format whose bias is not a float's own.
+template <Format F>
+LOFT_HOST_DEVICE constexpr float decode_lane(code<F> c) noexcept {
+  constexpr auto spec = F::spec;
+  constexpr int shift = 23 - spec.mantissa_bits;
+  constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - spec.bias) << 23;
+  bool const negative = (c & spec.sign_mask()) != 0;
+  std::uint32_t magnitude = c & spec.magnitude_mask();
+  if constexpr (spec.twos_complement) magnitude = negative ? spec.sign_mask() - magnitude : magnitude;
+  std::uint32_t const moved = (magnitude << shift) + rebias;
+  bool const subnormal = spec.has_zero && magnitude < 1u << spec.mantissa_bits;
+  float const value = bit_cast<float>(moved + (subnormal ? 1u << 23 : 0u)) - (subnormal ? power_of_two(spec.min_exponent()) : 0.0f);
+  std::uint32_t bits = bit_cast<std::uint32_t>(value);
+  if constexpr (spec.has_infinity()) bits = magnitude == spec.infinity_code() ? float_infinity : bits;
+  bits |= negative ? float_sign : 0u;
+  if constexpr (spec.has_nan()) bits = spec.is_nan(c) ? float_nan : bits;
+  return bit_cast<float>(bits);
+}
+
+}  // namespace loft::detail
+
+#endif

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// Everything generic: no vendor header, no allocation, no state.
+#ifndef LOFT_LOFT_HPP
+#define LOFT_LOFT_HPP
+
+#include "loft/block.hpp"
+#include "loft/convert.hpp"
+#include "loft/formats.hpp"
+#include "loft/minifloat.hpp"
+#include "loft/packed.hpp"
+#include "loft/random.hpp"
+#include "loft/recipe.hpp"
+#include "loft/rotation.hpp"
+#include "loft/rounding.hpp"
+#include "loft/scaling.hpp"
+#include "loft/tensor.hpp"
+
+#endif

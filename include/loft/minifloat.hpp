@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+// minifloat<F>: one number of format F as a value, with operators and numeric_limits.
+// Source: ISO C++20 [numeric.limits] for the limits; the arithmetic is that of float, rounded to F.
+#ifndef LOFT_MINIFLOAT_HPP
+#define LOFT_MINIFLOAT_HPP
+
+#include <cstdint>
+#include <limits>
+
+#include "loft/bits.hpp"
+#include "loft/config.hpp"
+#include "loft/convert.hpp"
+#include "loft/formats.hpp"
+
+namespace loft {
+
+/// A number stored as a code of F. Conversions in and out are explicit; in rounds to nearest even and saturates.
+///
+/// Arithmetic computes in float and rounds the result to F; for formats of up to 11 significant bits that equals rounding
+/// the exact result once. Comparisons are those of the values: NaN equals nothing, -0 equals 0.
+template <Format F>
+class minifloat {
+ public:
+  using format = F;
+
+  constexpr minifloat() noexcept = default;
+  LOFT_HOST_DEVICE constexpr explicit minifloat(float x) noexcept : code_{encode<F>(x)} {}
+  LOFT_HOST_DEVICE constexpr explicit minifloat(double x) noexcept : code_{encode<F>(x)} {}
+  template <Format G>
+    requires(!std::is_same_v<F, G>)
+  LOFT_HOST_DEVICE constexpr explicit minifloat(minifloat<G> x) noexcept : code_{encode<F>(x)} {}
+  LOFT_HOST_DEVICE constexpr explicit operator float() const noexcept { return decode<F>(code_); }
+  LOFT_HOST_DEVICE constexpr explicit operator double() const noexcept { return static_cast<double>(decode<F>(code_)); }
+
+  /// The number whose code is `bits`.
+  LOFT_HOST_DEVICE static constexpr minifloat from_bits(code<F> bits) noexcept {
+    minifloat result;
+    result.code_ = bits;
+    return result;
+  }
+  LOFT_HOST_DEVICE constexpr code<F> bits() const noexcept { return code_; }
+  LOFT_HOST_DEVICE constexpr bool is_nan() const noexcept { return F::spec.is_nan(code_); }
+
+  LOFT_HOST_DEVICE friend constexpr bool operator==(minifloat a, minifloat b) noexcept {
+    return !a.is_nan() && !b.is_nan() && a.order() == b.order();
+  }
+  LOFT_HOST_DEVICE friend constexpr bool operator<(minifloat a, minifloat b) noexcept {
+    return !a.is_nan() && !b.is_nan() && a.order() < b.order();
+  }
+  LOFT_HOST_DEVICE friend constexpr bool operator>(minifloat a, minifloat b) noexcept { return b < a; }
+  LOFT_HOST_DEVICE friend constexpr bool operator<=(minifloat a, minifloat b) noexcept { return a < b || a == b; }
+  LOFT_HOST_DEVICE friend constexpr bool operator>=(minifloat a, minifloat b) noexcept { return b <= a; }
+
+  LOFT_HOST_DEVICE constexpr minifloat operator-() const noexcept { return minifloat{-static_cast<float>(*this)}; }
+  LOFT_HOST_DEVICE friend constexpr minifloat operator+(minifloat a, minifloat b) noexcept {
+    return minifloat{static_cast<float>(a) + static_cast<float>(b)};
+  }
+  LOFT_HOST_DEVICE friend constexpr minifloat operator-(minifloat a, minifloat b) noexcept {
+    return minifloat{static_cast<float>(a) - static_cast<float>(b)};
+  }
+  LOFT_HOST_DEVICE friend constexpr minifloat operator*(minifloat a, minifloat b) noexcept {
+    return minifloat{static_cast<float>(a) * static_cast<float>(b)};
+  }
+  LOFT_HOST_DEVICE friend constexpr minifloat operator/(minifloat a, minifloat b) noexcept {
+    return minifloat{static_cast<float>(a) / static_cast<float>(b)};
+  }
+  LOFT_HOST_DEVICE constexpr minifloat& operator+=(minifloat b) noexcept { return *this = *this + b; }
+  LOFT_HOST_DEVICE constexpr minifloat& operator-=(minifloat b) noexcept { return *this = *this - b; }
+  LOFT_HOST_DEVICE constexpr minifloat& operator*=(minifloat b) noexcept { return *this = *this * b; }
+  LOFT_HOST_DEVICE constexpr minifloat& operator/=(minifloat b) noexcept { return *this = *this / b; }
+
+ private:
+  /// The bits of the value as an integer that grows with it. Bits, because -Ofast folds comparisons with NaN.
+  LOFT_HOST_DEVICE constexpr std::int32_t order() const noexcept {
+    auto const value = bit_cast<std::uint32_t>(decode<F>(code_));
+    auto const magnitude = static_cast<std::int32_t>(value & ~detail::float_sign);
+    return (value & detail::float_sign) != 0 ? -magnitude : magnitude;
+  }
+
+  code<F> code_ = 0;
+};
+
+using e2m1_t = minifloat<e2m1>;
+using e4m3_t = minifloat<e4m3>;
+using e5m2_t = minifloat<e5m2>;
+using bf16_t = minifloat<bf16>;
+using fp16_t = minifloat<fp16>;
+using ue4m3_t = minifloat<ue4m3>;
+using e8m0_t = minifloat<e8m0>;
+
+}  // namespace loft
+
+/// Limits derived from the format's spec.
+template <loft::Format F>
+class std::numeric_limits<loft::minifloat<F>> {
+  using number = loft::minifloat<F>;
+  static constexpr auto spec = F::spec;
+  static constexpr number from(unsigned bits) noexcept { return number::from_bits(static_cast<loft::code<F>>(bits)); }
+
+ public:
+  static constexpr bool is_specialized = true, is_signed = spec.is_signed, is_integer = false, is_exact = false;
+  static constexpr bool has_infinity = spec.has_infinity(), has_quiet_NaN = spec.has_nan(), has_signaling_NaN = false;
+  static constexpr bool is_iec559 = false, is_bounded = true, is_modulo = false, traps = false, tinyness_before = false;
+  static constexpr std::float_round_style round_style = std::round_to_nearest;
+  static constexpr int radix = 2, digits = spec.mantissa_bits + 1;
+  static constexpr int digits10 = (digits - 1) * 30103 / 100000, max_digits10 = digits * 30103 / 100000 + 2;
+  static constexpr int min_exponent = spec.min_exponent() + 1, max_exponent = spec.max_exponent() + 1;
+  static constexpr int min_exponent10 = min_exponent * 30103 / 100000, max_exponent10 = max_exponent * 30103 / 100000;
+
+  static constexpr number min() noexcept { return from(spec.has_zero ? 1u << spec.mantissa_bits : 0u); }
+  static constexpr number denorm_min() noexcept { return from(spec.has_zero ? 1u : 0u); }
+  static constexpr number max() noexcept { return from(spec.max_code()); }
+  static constexpr number lowest() noexcept {
+    return loft::detail::with_sign<F>(spec.max_code(), true) == spec.max_code()
+               ? from(0u)
+               : from(loft::detail::with_sign<F>(spec.max_code(), true));
+  }
+  static constexpr number epsilon() noexcept { return number{loft::detail::power_of_two(-spec.mantissa_bits)}; }
+  static constexpr number round_error() noexcept { return number{0.5f}; }
+  static constexpr number infinity() noexcept { return from(has_infinity ? spec.infinity_code() : 0u); }
+  static constexpr number quiet_NaN() noexcept { return from(has_quiet_NaN ? spec.nan_code() : 0u); }
+  static constexpr number signaling_NaN() noexcept { return from(0u); }
+};
+
+#endif

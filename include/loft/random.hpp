@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// Random words that depend on nothing but (seed, stream, index): philox4x32 and random_bits.
+// Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox4x32).
+#ifndef LOFT_RANDOM_HPP
+#define LOFT_RANDOM_HPP
+
+#include <cstdint>
+
+#include "loft/config.hpp"
+
+namespace loft {
+
+struct u32x2 {
+  std::uint32_t x, y;
+};
+struct u32x4 {
+  std::uint32_t x, y, z, w;
+};
+
+/// The counter-based generator Philox4x32 with `Rounds` rounds; 10 is the usual number, 7 passes BigCrush.
+/// in: a 128-bit counter and a 64-bit key, least significant word first. out: 128 random bits. error: exact.
+template <int Rounds = 10>
+struct philox4x32 {
+  static_assert(Rounds >= 1, "philox4x32 needs at least one round");
+
+  LOFT_HOST_DEVICE constexpr u32x4 operator()(u32x4 counter, u32x2 key) const noexcept {
+    for (int round = 0; round < Rounds; ++round) {
+      std::uint64_t const a = std::uint64_t{0xd251'1f53u} * counter.x;
+      std::uint64_t const b = std::uint64_t{0xcd9e'8d57u} * counter.z;
+      counter = {static_cast<std::uint32_t>(b >> 32) ^ counter.y ^ key.x, static_cast<std::uint32_t>(b),
+                 static_cast<std::uint32_t>(a >> 32) ^ counter.w ^ key.y, static_cast<std::uint32_t>(a)};
+      key = {key.x + 0x9e37'79b9u, key.y + 0xbb67'ae85u};
+    }
+    return counter;
+  }
+};
+
+namespace detail {
+
+/// The 128 bits of call number `call`: the 64-bit numbers go in as (low, high) words.
+template <class G>
+LOFT_HOST_DEVICE constexpr u32x4 counter_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t call) noexcept {
+  return G{}({static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32), static_cast<std::uint32_t>(stream),
+              static_cast<std::uint32_t>(stream >> 32)},
+             {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+}
+
+}  // namespace detail
+
+/// The `Bits` random bits of element `index`.
+///
+/// One call of the generator serves 128 / Bits neighbours: key = seed, counter = (index / (128 / Bits), stream), and the
+/// element takes slot index % (128 / Bits), low bits of the low words first. Nothing else enters: no thread, no launch
+/// shape, no backend. error: exact. source: design decision 13.
+template <int Bits, class G = philox4x32<10>>
+LOFT_HOST_DEVICE constexpr std::uint32_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept {
+  static_assert(Bits >= 1 && Bits <= 32 && 32 % Bits == 0, "random_bits: Bits must divide 32 (1, 2, 4, 8, 16 or 32)");
+  constexpr std::uint64_t slots = 128 / Bits;
+  auto const slot = static_cast<std::uint32_t>(index % slots);
+  u32x4 const random = detail::counter_words<G>(seed, stream, index / slots);
+  std::uint32_t const which = slot * Bits / 32;
+  std::uint32_t const word = which < 2 ? (which == 0 ? random.x : random.y) : (which == 2 ? random.z : random.w);
+  return Bits == 32 ? word : (word >> (slot * Bits % 32)) & ((std::uint64_t{1} << Bits) - 1);
+}
+
+namespace detail {
+
+/// words[i] = random_bits<Bits, G>(seed, stream, index + i) for i < count, with one call of the generator for all its slots.
+template <int Bits, class G>
+LOFT_HOST_DEVICE constexpr void fill_random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index, int count,
+                                                 std::uint32_t* words) noexcept {
+  constexpr int slots = 128 / Bits, per_word = 32 / Bits;
+  constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << Bits) - 1);
+  int slot = static_cast<int>(index % slots);
+  std::uint64_t call = index / slots;
+  for (int i = 0; i < count; slot = 0, ++call) {
+    u32x4 const random = counter_words<G>(seed, stream, call);
+    std::uint32_t const parts[4] = {random.x, random.y, random.z, random.w};
+    for (; slot < slots && i < count; ++slot, ++i) words[i] = (parts[slot / per_word] >> (slot % per_word * Bits)) & mask;
+  }
+}
+
+}  // namespace detail
+}  // namespace loft
+
+#endif

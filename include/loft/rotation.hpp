@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Orthogonal maps on a run of values, and their inverses: no_rotation, hadamard, signed_hadamard.
+// Source: Sylvester (1867) for the order of H; design decision 14 for the convention y = H (s . x).
+#ifndef LOFT_ROTATION_HPP
+#define LOFT_ROTATION_HPP
+
+#include <concepts>
+#include <cstdint>
+
+#include "loft/bits.hpp"
+#include "loft/config.hpp"
+
+namespace loft {
+
+/// A rotation maps runs of `size` values in place. Laws: invert(apply(x)) is x up to rounding; dot products of two runs
+/// that were mapped alike are kept, so both operands of a product use the same rotation.
+template <class T>
+concept Rotation = requires(T const rotation, float* run) {
+  { T::size } -> std::convertible_to<int>;
+  rotation.apply(run);
+  rotation.invert(run);
+  requires T::size >= 1;
+};
+
+/// Leaves values as they are.
+struct no_rotation {
+  static constexpr int size = 1;
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void apply(T*) const noexcept {}
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void invert(T*) const noexcept {}
+};
+
+namespace detail {
+
+/// 1 / sqrt(n) for a power of two, rounded to nearest: exact for powers of four.
+template <class T>
+LOFT_HOST_DEVICE constexpr T inverse_sqrt_of_power_of_two(int n) noexcept {
+  T result = 1;
+  for (; n >= 4; n /= 4) result /= 2;
+  return n == 2 ? result * static_cast<T>(0x1.6a09e667f3bcdp-1) : result;  // sqrt(1/2) for the odd powers
+}
+
+}  // namespace detail
+
+/// The orthonormal Sylvester-Hadamard transform of N values: y_i = 1/sqrt(N) * sum_j (-1)^popcount(i & j) x_j. Its own inverse.
+///
+/// Butterflies over distances 1, 2, 4, ..., N/2, each a sum and a difference in T, then one product with 1/sqrt(N).
+/// That order is part of the result. error: within log2(N) + 1 roundings of the largest partial sum.
+template <int N>
+struct hadamard {
+  static_assert(N >= 1 && (N & (N - 1)) == 0, "hadamard<N>: N must be a power of two; a cut-down matrix is no rotation");
+  static constexpr int size = N;
+
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
+    for (int distance = 1; distance < N; distance *= 2) {
+      for (int first = 0; first < N; first += 2 * distance) {
+        for (int i = first; i < first + distance; ++i) {
+          T const a = run[i], b = run[i + distance];
+          run[i] = a + b;
+          run[i + distance] = a - b;
+        }
+      }
+    }
+    constexpr T norm = detail::inverse_sqrt_of_power_of_two<T>(N);
+    for (int i = 0; i < N; ++i) run[i] *= norm;
+  }
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
+    apply(run);
+  }
+};
+
+/// hadamard<N> after a change of signs: element i of a run is negated first where bit i % 64 of `signs` is set.
+template <int N>
+struct signed_hadamard {
+  static constexpr int size = N;
+  std::uint64_t signs = 0;
+
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
+    flip(run);
+    hadamard<N>{}.apply(run);
+  }
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
+    hadamard<N>{}.invert(run);
+    flip(run);
+  }
+
+ private:
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void flip(T* run) const noexcept {
+    for (int i = 0; i < N; ++i) run[i] = (signs >> (i % 64) & 1u) != 0 ? -run[i] : run[i];
+  }
+};
+
+}  // namespace loft
+
+#endif
