@@ -20,44 +20,38 @@ enum class overflow { saturate, special };
 
 namespace detail {
 
-/// The code with this magnitude and sign. FNUZ and two's complement have no -0.
+/// The code of the number with this ordinal and sign.
 template <Format F>
-LOFT_HOST_DEVICE constexpr code<F> with_sign(std::uint32_t magnitude, bool negative) noexcept {
-  constexpr auto spec = F::spec;
-  std::uint32_t code_bits = magnitude;
-  if constexpr (spec.twos_complement) code_bits = negative ? (0u - magnitude) & (spec.sign_mask() | spec.magnitude_mask()) : magnitude;
-  else if (negative && !(spec.special == specials::fnuz && magnitude == 0)) code_bits |= spec.sign_mask();
-  return static_cast<code<F>>(code_bits);
+LOFT_HOST_DEVICE constexpr code<F> with_sign(std::uint32_t ordinal, bool negative) noexcept {
+  return static_cast<code<F>>(F::spec.with_sign(ordinal, negative));
 }
 
-/// The magnitude for a value beyond the largest finite one.
+/// The code of a value beyond the largest finite one.
 template <Format F, overflow O>
-LOFT_HOST_DEVICE constexpr std::uint32_t overflow_magnitude() noexcept {
+LOFT_HOST_DEVICE constexpr code<F> overflow_code(bool negative) noexcept {
   constexpr auto spec = F::spec;
-  if (O == overflow::special && spec.has_infinity()) return spec.infinity_code();
-  if (O == overflow::special && spec.has_nan()) return spec.nan_code();
-  return spec.max_code();
+  if (O == overflow::special && spec.has_infinity()) return static_cast<code<F>>(spec.infinity_code() | (negative ? spec.sign_mask() : 0u));
+  if (O == overflow::special && spec.has_nan()) return static_cast<code<F>>(spec.nan_code() | (negative ? spec.sign_mask() : 0u));
+  return with_sign<F>(spec.max_ordinal(), negative);
 }
 
-/// The magnitude code of a finite number, rounded as if the exponent had no upper end.
+/// The ordinal of a finite number's magnitude, rounded as if the exponent had no upper end.
 template <Format F, class W, Rounding R>
-LOFT_HOST_DEVICE constexpr std::uint32_t round_to_code(unpacked<W> number, R const& rounding, std::uint64_t index) noexcept {
+LOFT_HOST_DEVICE constexpr std::uint32_t round_to_ordinal(unpacked<W> number, R const& rounding, std::uint64_t index) noexcept {
   constexpr auto spec = F::spec;
-  constexpr int mantissa_bits = spec.mantissa_bits, least = spec.min_exponent();
+  constexpr int least = spec.min_exponent();
   // 1. Without zero and subnormals, nothing lies below the least code.
   if (!spec.has_zero && (number.exponent < least || number.significand == 0)) return 0;
   // 2. Below the least normal the gap stops shrinking: the number counts in the exponent of the least normal.
   int const exponent = max(number.exponent, least);
   // 3. Split the significand at the target's last bit: what is kept, and the fraction of a gap that is dropped.
-  int const dropped_bits = word_bits<W> - 1 - mantissa_bits + (exponent - number.exponent);
+  int const dropped_bits = word_bits<W> - 1 - spec.mantissa_bits_at(exponent) + (exponent - number.exponent);
   bool const some_kept = dropped_bits < word_bits<W>;
   W const kept = some_kept ? static_cast<W>(number.significand >> dropped_bits) : W{0};
   W const fraction = some_kept ? static_cast<W>(number.significand << (word_bits<W> - dropped_bits))
                                : shift_right_sticky(number.significand, dropped_bits - word_bits<W>);
-  // 4. Exponent field and mantissa in one number: the hidden bit of `kept` raises the field from 0 to 1 (from nothing
-  //    where field 0 is a binade itself), and a carry out of the mantissa moves to the next binade by itself.
-  std::uint32_t const field_below = static_cast<std::uint32_t>(exponent - least) << mantissa_bits;
-  std::uint32_t const lower = field_below + static_cast<std::uint32_t>(kept) - (spec.has_zero ? 0u : 1u << mantissa_bits);
+  // 4. Exponent and mantissa in one number: a carry out of the mantissa moves to the next binade by itself.
+  std::uint32_t const lower = spec.first_ordinal(exponent) + static_cast<std::uint32_t>(kept);
   // 5. Round.
   return lower + (rounding.up(lower, fraction, number.negative, index) ? 1u : 0u);
 }
@@ -76,13 +70,40 @@ LOFT_HOST_DEVICE constexpr code<F> encode_scaled(T x, int scale, R const& roundi
   if (magnitude > infinity) return static_cast<code<F>>(spec.has_nan() ? spec.nan_code() : spec.max_code());
   if (!spec.is_signed && negative)
     return static_cast<code<F>>(O == overflow::special && spec.has_nan() && magnitude != 0 ? spec.nan_code() : 0u);
-  if (magnitude == infinity) return with_sign<F>(overflow_magnitude<F, O>(), negative);
+  if (magnitude == infinity) return overflow_code<F, O>(negative);
   auto number = unpack<typename fraction_word<R, T>::type>(x);
   number.exponent -= scale;
-  std::uint32_t rounded = round_to_code<F>(number, rounding, index);
-  if (rounded > spec.max_code())
-    rounded = stops_at_max(rounding, negative) ? spec.max_code() : overflow_magnitude<F, O>();
-  return with_sign<F>(rounded, negative);
+  std::uint32_t const ordinal = round_to_ordinal<F>(number, rounding, index);
+  if (ordinal <= spec.max_ordinal()) return with_sign<F>(ordinal, negative);
+  return stops_at_max(rounding, negative) ? with_sign<F>(spec.max_ordinal(), negative) : overflow_code<F, O>(negative);
+}
+
+/// |value| of a finite code. Exact.
+template <Format F>
+LOFT_HOST_DEVICE constexpr float decode_magnitude(std::uint32_t bits, bool negative) noexcept {
+  constexpr auto spec = F::spec;
+  if constexpr (requires { spec.split(bits); }) {
+    auto const parts = spec.split(bits);
+    return scale_by_power_of_two(static_cast<float>(static_cast<std::int32_t>(parts.significand)), parts.exponent);
+  } else {
+    std::uint32_t magnitude = bits & spec.magnitude_mask();
+    if (spec.twos_complement && negative) magnitude = spec.sign_mask() - magnitude;
+    std::uint32_t const field = magnitude >> spec.mantissa_bits;
+    if constexpr (spec.min_exponent() - spec.mantissa_bits >= -126) {
+      // All values are normal floats: the fields move to a float's places, and 2^least is the hidden bit that subnormals lack.
+      std::uint32_t const moved = (magnitude << (23 - spec.mantissa_bits)) + (static_cast<std::uint32_t>(127 - spec.bias) << 23);
+      if (field != 0 || !spec.has_zero) return bit_cast<float>(moved);
+      return bit_cast<float>(moved + (1u << 23)) - power_of_two(spec.min_exponent());
+    } else if constexpr (spec.bias == 127 && spec.has_zero) {
+      // The exponents are those of a float, the subnormal ones too.
+      return bit_cast<float>(magnitude << (23 - spec.mantissa_bits));
+    } else {
+      std::uint32_t const hidden = field != 0 || !spec.has_zero ? 1u << spec.mantissa_bits : 0u;
+      std::uint32_t const significand = hidden | (magnitude & ((1u << spec.mantissa_bits) - 1));
+      int const exponent = max(static_cast<int>(field), spec.has_zero ? 1 : 0) - spec.bias - spec.mantissa_bits;
+      return scale_by_power_of_two(static_cast<float>(static_cast<std::int32_t>(significand)), exponent);
+    }
+  }
 }
 
 }  // namespace detail
@@ -113,27 +134,12 @@ LOFT_HOST_DEVICE constexpr code<F> encode(T x, R rounding = {}, std::uint64_t in
 template <Format F>
 LOFT_HOST_DEVICE constexpr float decode(code<F> c) noexcept {
   constexpr auto spec = F::spec;
-  constexpr int shift = 23 - spec.mantissa_bits;
-  constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - spec.bias) << 23, one_field = 1u << 23;
   std::uint32_t const bits = c & (spec.sign_mask() | spec.magnitude_mask());
   if (spec.is_nan(bits)) return bit_cast<float>(detail::float_nan);
   bool const negative = (bits & spec.sign_mask()) != 0;
   std::uint32_t const sign = negative ? detail::float_sign : 0u;
   if (spec.is_infinity(bits)) return bit_cast<float>(sign | detail::float_infinity);
-  std::uint32_t magnitude = bits & spec.magnitude_mask();
-  if (spec.twos_complement && negative) magnitude = spec.sign_mask() - magnitude;
-  // The fields move to a float's places. Above field 0 that is all.
-  std::uint32_t const moved = (magnitude << shift) + rebias;
-  if (magnitude >> spec.mantissa_bits != 0) return bit_cast<float>(sign | moved);
-  if constexpr (spec.has_zero) {
-    // Subnormals. A float has them at the same place if the bias is its own; else 2^least is the hidden bit they lack.
-    if constexpr (rebias == 0) return bit_cast<float>(sign | moved);
-    float const value = bit_cast<float>(moved + one_field) - detail::power_of_two(spec.min_exponent());
-    return bit_cast<float>(sign | bit_cast<std::uint32_t>(value));
-  } else {
-    // An ordinary binade, below the least normal float if the bias is a float's own.
-    return bit_cast<float>(sign | (rebias == 0 ? (moved | one_field) >> 1 : moved));
-  }
+  return bit_cast<float>(sign | bit_cast<std::uint32_t>(detail::decode_magnitude<F>(bits, negative)));
 }
 
 }  // namespace loft

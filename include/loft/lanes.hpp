@@ -5,6 +5,7 @@
 #define LOFT_LANES_HPP
 
 #include <cstdint>
+#include <type_traits>
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
@@ -23,6 +24,13 @@ LOFT_HOST_DEVICE constexpr void for_lanes(int count, Function&& f) noexcept {
     for (int i = 0; i < count; ++i) f(i);
   }
 }
+
+/// The formats whose numbers are laid out like a float's, so that a lane of 32 bits finds a code without a table.
+template <Format F>
+inline constexpr bool has_lanes = std::is_same_v<std::remove_cv_t<decltype(F::spec)>, format_spec>;
+/// Of these, the ones whose values are all normal floats.
+template <Format F>
+inline constexpr bool has_decode_lane = requires { requires has_lanes<F> && F::spec.min_exponent() - F::spec.mantissa_bits >= -126; };
 
 /// The least `scale` for which encode_lane needs no float subnormal normalised: at and above it they lie below F's normals.
 template <Format F>
@@ -58,7 +66,7 @@ LOFT_HOST_DEVICE constexpr code<F> encode_lane(float value, int scale, R const& 
   return with_sign<F>(min(lower + up, spec.max_code()), negative);
 }
 
-/// decode<F>(c) for a format whose bias is not a float's own.
+/// decode<F>(c) where has_decode_lane<F>.
 template <Format F>
 LOFT_HOST_DEVICE constexpr float decode_lane(code<F> c) noexcept {
   constexpr auto spec = F::spec;

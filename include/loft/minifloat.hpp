@@ -80,12 +80,25 @@ class minifloat {
   code<F> code_ = 0;
 };
 
+using e1m2_t = minifloat<e1m2>;
 using e2m1_t = minifloat<e2m1>;
+using e2m3_t = minifloat<e2m3>;
+using e3m2_t = minifloat<e3m2>;
+using e3m4_t = minifloat<e3m4>;
 using e4m3_t = minifloat<e4m3>;
 using e5m2_t = minifloat<e5m2>;
+using e4m3fnuz_t = minifloat<e4m3fnuz>;
+using e5m2fnuz_t = minifloat<e5m2fnuz>;
+using hifloat8_t = minifloat<hifloat8>;
 using bf16_t = minifloat<bf16>;
 using fp16_t = minifloat<fp16>;
+using int4_t = minifloat<int4>;
+using int6_t = minifloat<int6>;
+using int8_t = minifloat<int8>;
 using ue4m3_t = minifloat<ue4m3>;
+using ue5m3_t = minifloat<ue5m3>;
+using ue5m3_ieee_t = minifloat<ue5m3_ieee>;
+using e6m2_t = minifloat<e6m2>;
 using e8m0_t = minifloat<e8m0>;
 
 }  // namespace loft
@@ -107,13 +120,11 @@ class std::numeric_limits<loft::minifloat<F>> {
   static constexpr int min_exponent = spec.min_exponent() + 1, max_exponent = spec.max_exponent() + 1;
   static constexpr int min_exponent10 = min_exponent * 30103 / 100000, max_exponent10 = max_exponent * 30103 / 100000;
 
-  static constexpr number min() noexcept { return from(spec.has_zero ? 1u << spec.mantissa_bits : 0u); }
+  static constexpr number min() noexcept { return number{loft::detail::power_of_two(spec.min_exponent())}; }
   static constexpr number denorm_min() noexcept { return from(spec.has_zero ? 1u : 0u); }
   static constexpr number max() noexcept { return from(spec.max_code()); }
   static constexpr number lowest() noexcept {
-    return loft::detail::with_sign<F>(spec.max_code(), true) == spec.max_code()
-               ? from(0u)
-               : from(loft::detail::with_sign<F>(spec.max_code(), true));
+    return from(spec.is_signed ? spec.with_sign(spec.max_ordinal(), true) : 0u);
   }
   static constexpr number epsilon() noexcept { return number{loft::detail::power_of_two(-spec.mantissa_bits)}; }
   static constexpr number round_error() noexcept { return number{0.5f}; }

@@ -27,17 +27,26 @@ inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.ma
 /// A scale rule gives the code of a block's scale: `scale<B>(amax, t)`, where B is the block format, `amax` the largest finite
 /// magnitude of the block, 0 for a block of zeros, and `t` the tensor's scale, 1 where B has none.
 ///
-/// Laws: a block of zeros gets code 0; the result never decodes to NaN or infinity.
+/// Laws: a block of zeros gets code 0; the result never decodes to NaN or infinity. A rule may also have
+///   candidates, and scale<B>(amax, t, candidate): several scales, of which the one with the least error over the block is
+///     taken, the first of equals; `error` is how it is measured (squared_error if not said);
+///   statistic<B>, and scale<B>(statistic, t): what it wants to know of a block in the place of its maximum;
+///   ceiling: the largest block scale that a two-level format aims at (the format's largest if not said);
+///   constant: a factor of all values that belongs to the rule and is stored nowhere.
 template <class Rule, class B>
 concept ScaleRule = requires(Rule const rule, float amax, tensor_scale t) {
   { rule.template scale<B>(amax, t) } -> std::same_as<code<typename B::scale>>;
+} || requires(Rule const rule, float amax, tensor_scale t, int candidate) {
+  { rule.template scale<B>(amax, t, candidate) } -> std::same_as<code<typename B::scale>>;
+} || requires(Rule const rule, typename Rule::template statistic<B> const& statistic, tensor_scale t) {
+  { rule.template scale<B>(statistic, t) } -> std::same_as<code<typename B::scale>>;
 };
 
 namespace detail {
 
 /// True where a scale format holds powers of two and nothing else, as E8M0 does.
 template <Format F>
-inline constexpr bool is_power_of_two_format = F::spec.mantissa_bits == 0 && !F::spec.has_zero;
+inline constexpr bool is_power_of_two_format = requires { requires F::spec.mantissa_bits == 0 && !F::spec.has_zero; };
 
 /// The code of 2^exponent, clamped to the format's range.
 template <Format F>
@@ -105,25 +114,159 @@ struct nearest_scale {
   }
 };
 
-/// The scales of two-level formats: amax of the block over the element's largest value, in units of the tensor's scale,
-/// rounded to nearest even and saturated. source: arXiv 2509.25149 appendix B; design decision 10.
-struct two_level {
-  /// The tensor's amax where it is known (delayed, reduced over ranks, or fixed); negative: `quantize` computes it.
-  float amax = -1;
-
+/// ocp_floor times 4/3, so that the largest values saturate less and small ones are finer; the 4/3 is a constant of the
+/// rule. source: MR-GPTQ, arXiv 2509.23202.
+struct floor_four_thirds {
+  static constexpr tensor_scale constant{0.75f, 4.0f / 3.0f};
   template <class B>
-  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t) const noexcept {
-    constexpr float inverse_largest = 1.0f / largest<typename B::element>;
-    float const exact = native::multiply(block_amax, native::multiply(t.encode, inverse_largest));
-    return encode<typename B::scale>(exact);
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale t) const noexcept {
+    return ocp_floor{}.scale<B>(amax, t);
   }
 };
 
-/// s_enc and 1/s_enc for a tensor whose largest finite magnitude is `tensor_amax`: s_enc takes it to the largest element
-/// times the largest scale; 1 when it is 0, at most the largest float. in: a finite value >= 0. source: design decision 10.
+/// The same scale for every block that is not all zero, rounded to nearest even in the scale's format.
+struct fixed_scale {
+  float value = 1;
+  template <class B>
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
+    return detail::magnitude_bits(amax) == 0 ? code<typename B::scale>{0} : encode<typename B::scale>(value);
+  }
+};
+
+/// amax over the element's largest value, as a quotient rounded to the scale's format: for float block scales.
+struct division_scale {
+  template <class B>
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
+    return encode<typename B::scale>(native::divide(amax, largest<typename B::element>));
+  }
+};
+
+/// The scales of two-level formats: amax of the block over the element's largest value, in units of the tensor's scale,
+/// rounded to nearest even and saturated. source: arXiv 2509.25149 appendix B; design decision 10.
+///
+/// Ceiling: the largest block scale aimed at, 0 for the format's own. Unbiased: 16/17 of the element's largest value is aimed
+/// at, so that a scale rounded down does not make stochastic rounding clip. source: arXiv 2512.02010.
+template <int Ceiling, bool Unbiased>
+struct basic_two_level {
+  /// The tensor's amax where it is known (delayed, reduced over ranks, or fixed); negative: `quantize` computes it.
+  float amax = -1;
+
+  static constexpr float ceiling = Ceiling;
+  static constexpr float shrink = Unbiased ? 16.0f / 17.0f : 1.0f;
+
+  template <class B>
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t) const noexcept {
+    constexpr float inverse_largest = 1.0f / (largest<typename B::element> * shrink);
+    return encode<typename B::scale>(native::multiply(block_amax, native::multiply(t.encode, inverse_largest)));
+  }
+};
+using two_level = basic_two_level<0, false>;
+using two_level_256 = basic_two_level<256, false>;
+using unbiased_two_level = basic_two_level<0, true>;
+using unbiased_two_level_256 = basic_two_level<256, true>;
+
+// How the error of a candidate is measured over a block: a sum, or a maximum, over its elements in order, in float.
+struct squared_error {
+  LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
+    return total + native::multiply(difference, difference);
+  }
+};
+struct absolute_error {
+  LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
+    return total + bit_cast<float>(detail::magnitude_bits(difference));
+  }
+};
+struct maximal_error {
+  LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
+    return bit_cast<float>(detail::max(bit_cast<std::uint32_t>(total), detail::magnitude_bits(difference)));
+  }
+};
+
+/// Four Over Six: two-level scales under a ceiling of 256, and as a second candidate the scale times 1.5, with which the block's
+/// maximum becomes 4 in place of 6; taken only when its error is strictly smaller. source: arXiv 2512.02010.
+template <class Error = squared_error>
+struct four_over_six {
+  float amax = -1;  ///< as two_level's
+
+  using error = Error;
+  static constexpr int candidates = 2;
+  static constexpr float ceiling = 256;
+
+  template <class B>
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t, int candidate) const noexcept {
+    constexpr float inverse_largest = 1.0f / largest<typename B::element>;
+    float const six = native::multiply(block_amax, native::multiply(t.encode, inverse_largest));
+    return encode<typename B::scale>(candidate == 0 ? six : native::multiply(six, 1.5f));
+  }
+};
+
+namespace detail {
+
+/// Number, sum and sum of squares of the values of a block. Squares of floats are exact in double.
+struct moments {
+  double sum = 0, squares = 0;
+  std::int64_t count = 0;
+
+  LOFT_HOST_DEVICE constexpr void add(float const* values, int, int added) noexcept {
+    for (int i = 0; i < added; ++i) {
+      sum += static_cast<double>(values[i]);
+      squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+    }
+    count += added;
+  }
+};
+
+/// Square root by Newton's iteration, from the exponent halved: a few ulps off at most.
+LOFT_HOST_DEVICE constexpr double newton_sqrt(double x) noexcept {
+  if (!(x > 0)) return 0;
+  double root = bit_cast<double>((bit_cast<std::uint64_t>(x) >> 1) + (std::uint64_t{1023} << 51));
+  for (int i = 0; i < 5; ++i) root = (root + x / root) / 2;
+  return root;
+}
+
+}  // namespace detail
+
+/// The scale from the spread of the block, not its maximum: 2^floor(log2(2.92247856 / 6 * std + 1e-8)), the standard deviation
+/// over the block with its mean removed. Values beyond saturate. source: QuEST and Quartet, arXiv 2502.05003, 2505.14669.
+struct quest_scale {
+  template <class>
+  using statistic = detail::moments;
+
+  template <class B>
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(detail::moments const& m, tensor_scale) const noexcept {
+    if (m.squares == 0) return 0;
+    double const n = static_cast<double>(m.count), mean = m.sum / n;
+    double const variance = m.squares / n - mean * mean;
+    double const target = 2.92247856 / 6 * detail::newton_sqrt(variance) + 1e-8;
+    return detail::power_of_two_code<typename B::scale>(detail::unpack<std::uint64_t>(target).exponent);
+  }
+};
+
+/// The amax of the last N steps of a tensor, for scaling without a pass over it: two_level{history.amax()}.
+template <int N>
+struct delayed_amax {
+  static_assert(N >= 1, "delayed_amax: at least one step");
+  float history[N] = {};
+  std::int64_t steps = 0;
+
+  /// The largest of the amaxes in the history; negative, "compute it", before the first push.
+  LOFT_HOST_DEVICE constexpr float amax() const noexcept {
+    float result = steps == 0 ? -1.0f : 0.0f;
+    for (int i = 0; i < detail::min<std::int64_t>(N, steps); ++i) result = detail::max(result, history[i]);
+    return result;
+  }
+  /// Adds this step's amax; a NaN, an infinity or a negative number is not taken in.
+  LOFT_HOST_DEVICE constexpr void push(float amax) noexcept {
+    if (bit_cast<std::uint32_t>(amax) < detail::float_infinity) history[steps++ % N] = amax;
+  }
+};
+
+/// s_enc and 1/s_enc for a tensor whose largest finite magnitude is `tensor_amax`: s_enc takes it to `range`, the largest
+/// element times the largest scale; 1 when it is 0, at most the largest float. in: a finite value >= 0.
+/// source: design decision 10.
 template <class B>
-LOFT_HOST_DEVICE constexpr tensor_scale tensor_scale_for(float tensor_amax) noexcept {
-  constexpr float range = largest<typename B::element> * largest<typename B::scale>;
+LOFT_HOST_DEVICE constexpr tensor_scale tensor_scale_for(
+    float tensor_amax, float range = largest<typename B::element> * largest<typename B::scale>) noexcept {
   if (detail::magnitude_bits(tensor_amax) == 0) return {};
   std::uint32_t const quotient = detail::magnitude_bits(native::divide(range, tensor_amax));
   float const encode = bit_cast<float>(detail::min(quotient, detail::float_max));

@@ -193,48 +193,108 @@ LOFT_HOST_DEVICE constexpr float tensor_amax(matrix_view<T> in, Operand const& h
   return bit_cast<float>(result);
 }
 
+/// The largest element times the largest scale, as far as the operand's rule uses them.
+template <class Operand>
+LOFT_HOST_DEVICE constexpr float tensor_range() noexcept {
+  using format = typename Operand::format;
+  using rule = std::remove_cvref_t<decltype(Operand{}.rule)>;
+  float element = largest<typename format::element>, scale = largest<typename format::scale>;
+  if constexpr (requires { rule::ceiling; }) scale = rule::ceiling == 0 ? scale : rule::ceiling;
+  if constexpr (requires { rule::shrink; }) element *= rule::shrink;
+  return element * scale;
+}
+
 template <class Operand, class T>
 LOFT_HOST_DEVICE constexpr tensor_scale choose_tensor_scale(matrix_view<T> in, Operand const& how) noexcept {
   using format = typename Operand::format;
   if constexpr (has_tensor_scale<format>) {
     if constexpr (requires { how.rule.amax; })
-      if ((bit_cast<std::uint32_t>(how.rule.amax) & float_sign) == 0) return tensor_scale_for<format>(how.rule.amax);
-    return tensor_scale_for<format>(tensor_amax(in, how));
+      if ((bit_cast<std::uint32_t>(how.rule.amax) & float_sign) == 0)
+        return tensor_scale_for<format>(how.rule.amax, tensor_range<Operand>());
+    return tensor_scale_for<format>(tensor_amax(in, how), tensor_range<Operand>());
+  } else {
+    return constant_of<Operand>();
   }
-  return {};
 }
 
+/// One band of blocks: rows [row, end) and columns [first, first + count) of a matrix.
+template <class Operand, class T>
+struct band {
+  using format = typename Operand::format;
+  using scale_code = code<typename format::scale>;
+  static constexpr int width = span_cols<Operand>, block_cols = format::shape.cols, blocks = width / block_cols;
+
+  matrix_view<T> in;
+  Operand const& how;
+  tensor_scale t;
+  std::int64_t row, end, first;
+  int count;
+  float values[width] = {};  // one row; where a band has only one, it is loaded once
+
+  LOFT_HOST_DEVICE constexpr void load(std::int64_t r, bool again) noexcept {
+    if (!again || format::shape.rows > 1) load_span<width>(in, r, first, count, how, values);
+  }
+  LOFT_HOST_DEVICE constexpr int count_of(int b) const noexcept { return min(block_cols, count - b * block_cols); }
+  LOFT_HOST_DEVICE constexpr std::uint64_t index_of(std::int64_t r, int b) const noexcept {
+    return static_cast<std::uint64_t>(r * in.cols + first + b * block_cols);
+  }
+
+  /// The scales of the band's blocks.
+  LOFT_HOST_DEVICE constexpr void choose(scale_code* scales) noexcept {
+    gathered<Operand> from[blocks] = {};
+    for (std::int64_t r = row; r < end; ++r) {
+      load(r, false);
+      for (int b = 0; b < blocks && b * block_cols < count; ++b) from[b].add(values + b * block_cols, 0, count_of(b));
+    }
+    for (int b = 0; b < blocks && b * block_cols < count; ++b) scales[b] = scale_of(from[b], how, t, 0);
+    if constexpr (candidates<Operand> > 1) {
+      float least[blocks] = {};
+      for (int candidate = 0; candidate < candidates<Operand>; ++candidate) {
+        float error[blocks] = {};
+        for (std::int64_t r = row; r < end; ++r) {
+          load(r, true);
+          for (int b = 0; b < blocks && b * block_cols < count; ++b)
+            error[b] = add_error(error[b], values + b * block_cols, count_of(b), scale_of(from[b], how, t, candidate), how, t,
+                                 index_of(r, b));
+        }
+        for (int b = 0; b < blocks && b * block_cols < count; ++b) {
+          if (candidate != 0 && !(error[b] < least[b])) continue;
+          least[b] = error[b];
+          scales[b] = scale_of(from[b], how, t, candidate);
+        }
+      }
+    }
+  }
+
+  /// Hands every row's codes to `sink(row, first, count, codes, scales)`.
+  template <class Sink>
+  LOFT_HOST_DEVICE constexpr void encode(scale_code const* scales, Sink&& sink) noexcept {
+    code<typename format::element> codes[width];
+    for (std::int64_t r = row; r < end; ++r) {
+      load(r, true);
+      for (int b = 0; b < blocks && b * block_cols < count; ++b)
+        encode_run(values + b * block_cols, count_of(b), scales[b], how, t, index_of(r, b), codes + b * block_cols);
+      sink(r, first, count, codes, scales);
+    }
+  }
+};
+
 /// Quantizes a tensor band by band and hands every row's span to `sink(row, first, count, codes, scales)`: `count` unpacked
-/// codes from column `first`, and the codes of the scales of the blocks they are in. A row is read before its sink is called.
+/// codes from column `first`, and the scales of the blocks they are in. A row is read for the last time before its sink is called.
 template <class Operand, class T, class Sink>
 LOFT_HOST_DEVICE constexpr void quantize_spans(matrix_view<T> in, tensor_scale t, Operand const& how, Sink&& sink) noexcept {
-  using format = typename Operand::format;
-  constexpr int width = span_cols<Operand>, block_cols = format::shape.cols, blocks = width / block_cols;
-  constexpr std::int64_t band = format::shape.rows;
+  constexpr int width = span_cols<Operand>;
+  constexpr std::int64_t rows = Operand::format::shape.rows;
   // Strided rows go sixteen at a time, so that a cache line that holds neighbouring rows is used while it is near.
-  std::int64_t const group = max<std::int64_t>(band, in.col_stride == 1 ? 1 : 16 / band * band);
+  std::int64_t const group = max<std::int64_t>(rows, in.col_stride == 1 ? 1 : 16 / rows * rows);
   for (std::int64_t top = 0; top < in.rows; top += group) {
     for (std::int64_t first = 0; first < in.cols; first += width) {
       int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
-      for (std::int64_t row = top; row < min(in.rows, top + group); row += band) {
-        std::int64_t const end = min(in.rows, row + band);
-        float values[width];
-        std::uint32_t amax[blocks] = {};
-        code<typename format::scale> scales[blocks] = {};
-        code<typename format::element> codes[width];
-        for (std::int64_t r = row; r < end; ++r) {
-          load_span<width>(in, r, first, count, how, values);
-          for (int b = 0; b * block_cols < count; ++b)
-            amax[b] = max(amax[b], amax_bits<block_cols>(values + b * block_cols, min(block_cols, count - b * block_cols)));
-        }
-        for (int b = 0; b * block_cols < count; ++b) scales[b] = scale_of(amax[b], how, t);
-        for (std::int64_t r = row; r < end; ++r) {
-          if (band > 1) load_span<width>(in, r, first, count, how, values);
-          for (int b = 0; b * block_cols < count; ++b)
-            encode_run(values + b * block_cols, min(block_cols, count - b * block_cols), scales[b], how, t,
-                       static_cast<std::uint64_t>(r * in.cols + first + b * block_cols), codes + b * block_cols);
-          sink(r, first, count, codes, scales);
-        }
+      for (std::int64_t row = top; row < min(in.rows, top + group); row += rows) {
+        band<Operand, T> here{in, how, t, row, min(in.rows, row + rows), first, count};
+        typename band<Operand, T>::scale_code scales[band<Operand, T>::blocks] = {};
+        here.choose(scales);
+        here.encode(scales, sink);
       }
     }
   }
@@ -302,7 +362,7 @@ template <class Operand, class B>
   if (status const s = detail::check_matrix(out, true); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   if (in.rows == 0 || in.cols == 0) return status::ok;
-  float const tensor_decode = has_tensor_scale<format> ? *in.tensor_scale : 1.0f;
+  float const tensor_decode = has_tensor_scale<format> ? *in.tensor_scale : detail::constant_of<Operand>().decode;
   std::int64_t const row_bytes = packed_bytes<element>(in.cols);
   std::int64_t const row_scales = detail::ceil_div(in.cols, format::shape.cols);
   for (std::int64_t row = 0; row < in.rows; ++row) {

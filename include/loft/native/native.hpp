@@ -10,26 +10,41 @@
 
 namespace loft::native {
 
-/// `x`; under -ffast-math and -Ofast as a value the optimiser knows nothing about, so that it cannot regroup or invert
-/// what stands on the two sides.
+/// `x` as a value the optimiser knows nothing about: no -Ofast regroups what stands on its two sides, and no
+/// -ffp-contract fuses them.
 LOFT_HOST_DEVICE constexpr float opaque(float x) noexcept {
-#if defined(__FAST_MATH__) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+#if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__) && (defined(__GNUC__) || defined(__clang__))
   if (!constant_evaluated()) {
+#if defined(__SSE__)
+    asm("" : "+x"(x));
+#else
     auto word = bit_cast<std::uint32_t>(x);
     asm("" : "+r"(word));
     return bit_cast<float>(word);
+#endif
   }
 #endif
   return x;
 }
 
-/// a * b and a / b, rounded once to the nearest float whatever the build flags.
+/// `x`, opaque in builds that may regroup products (-ffast-math, -Ofast) and transparent to vectorisers in all others.
+LOFT_HOST_DEVICE constexpr float grouped(float x) noexcept {
+#if defined(__FAST_MATH__)
+  return opaque(x);
+#else
+  return x;
+#endif
+}
+
+/// a * b, rounded once to the nearest float whatever the build flags.
 LOFT_HOST_DEVICE constexpr float multiply(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
   if (!constant_evaluated()) return __fmul_rn(a, b);
 #endif
   return opaque(opaque(a) * opaque(b));
 }
+
+/// a / b, rounded once to the nearest float whatever the build flags.
 LOFT_HOST_DEVICE constexpr float divide(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
   if (!constant_evaluated()) return __fdiv_rn(a, b);
