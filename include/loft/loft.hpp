@@ -14,5 +14,6 @@
 #include "loft/rounding.hpp"
 #include "loft/scaling.hpp"
 #include "loft/tensor.hpp"
+#include "loft/view.hpp"
 
 #endif
