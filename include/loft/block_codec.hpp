@@ -11,6 +11,7 @@
 #include "loft/config.hpp"
 #include "loft/convert.hpp"
 #include "loft/lanes.hpp"
+#include "loft/native/host.hpp"
 #include "loft/native/native.hpp"
 #include "loft/rounding.hpp"
 #include "loft/scaling.hpp"
@@ -45,6 +46,7 @@ LOFT_HOST_DEVICE constexpr float admit(float value) noexcept {
 template <int N>
 LOFT_HOST_DEVICE constexpr std::uint32_t amax_bits(float const* values, int count) noexcept {
   std::uint32_t result = 0;
+  if (count == N && native::amax_run<N>(values, result)) return result;
   for_lanes<N>(count, [&](int i) { result = max(result, magnitude_bits(values[i])); });
   return result;
 }
@@ -207,6 +209,14 @@ LOFT_HOST_DEVICE constexpr void encode_lanes(Values value_of, int count, int exp
   }
 }
 
+/// The least power-of-two scale by which float multiplication may divide: subnormal floats, should the build flush them,
+/// lie 2^17 below the least code.
+template <Format F>
+inline constexpr int least_vector_scale = [] {
+  if constexpr (has_lanes<F>) return max(-126, -109 - (F::spec.min_exponent() - F::spec.mantissa_bits));
+  else return 0;
+}();
+
 /// Encodes values that share one factor. F: the format of their codes, times `unit`.
 template <Format F, int N, class Operand>
 LOFT_HOST_DEVICE constexpr void encode_alike(float const* values, int count, scale_inverse inverse, float unit, Operand const& how,
@@ -219,12 +229,19 @@ LOFT_HOST_DEVICE constexpr void encode_alike(float const* values, int count, sca
     if constexpr (multiplies) value = native::grouped(value * inverse.multiplier);
     return unit == 1.0f ? value : native::grouped(value * (1.0f / unit));
   };
+  // A power of two is a multiplication too, while what it takes below the normal floats is far below the least code.
+  constexpr bool by_power = is_power_of_two_format<typename Operand::format::scale>;
+  float const multiplier = by_power ? native::grouped(power_of_two(clamp(-inverse.exponent, -126, 127)) * inverse.multiplier)
+                                    : inverse.multiplier;
+  bool const vectors = count == N && unit == 1.0f && (!by_power || (inverse.exponent >= least_vector_scale<F> && inverse.exponent <= 126));
   if constexpr (requires { typename rounding::given_word; }) {
     std::uint32_t words[N];
     fill_random_bits<rounding::bits, typename rounding::generator>(how.rounding.seed, how.rounding.stream, index, count, words);
+    if (vectors && native::encode_run<F, typename rounding::given_word, N>(values, multiplier, words, codes)) return;
     encode_lanes<F, N>(value_of, count, inverse.exponent, [&](int i) { return typename rounding::given_word{words[i]}; }, index,
                        codes);
   } else {
+    if (vectors && native::encode_run<F, rounding, N>(values, multiplier, nullptr, codes)) return;
     encode_lanes<F, N>(value_of, count, inverse.exponent, [&](int) { return how.rounding; }, index, codes);
   }
 }
@@ -290,6 +307,7 @@ LOFT_HOST_DEVICE constexpr void decode_run(code<typename B::element> const* code
     int const here = min(alike, count - i);
     if (fast) {
       float const factor = factor_of<B>(scale, i);
+      if (here == alike && native::decode_run<element, alike>(codes + i, factor, tensor_decode, values + i)) continue;
       for_lanes<alike>(here, [&](int k) {
         if constexpr (has_decode_lane<element>)
           values[i + k] = native::grouped(native::grouped(decode_lane<element>(codes[i + k]) * factor) * tensor_decode);

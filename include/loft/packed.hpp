@@ -9,6 +9,7 @@
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
 #include "loft/format.hpp"
+#include "loft/native/host.hpp"
 
 namespace loft {
 
@@ -26,7 +27,9 @@ LOFT_HOST_DEVICE constexpr void pack(code<F> const* codes, std::int64_t count, s
   if constexpr (width == 8) {
     for (std::int64_t i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(codes[i]);
   } else if constexpr (width == 4) {
-    for (std::int64_t i = 0; i + 1 < count; i += 2)
+    std::int64_t i = 0;
+    while (i + 16 <= count && native::pack_nibbles(codes + i, bytes + i / 2)) i += 16;
+    for (; i + 1 < count; i += 2)
       bytes[i / 2] = static_cast<std::uint8_t>((codes[i] & 15u) | (codes[i + 1] & 15u) << 4);
     if (count % 2 != 0) bytes[count / 2] = static_cast<std::uint8_t>(codes[count - 1] & 15u);
   } else {
@@ -47,7 +50,9 @@ LOFT_HOST_DEVICE constexpr void unpack(std::uint8_t const* bytes, std::int64_t c
   if constexpr (width == 8) {
     for (std::int64_t i = 0; i < count; ++i) codes[i] = static_cast<code<F>>(bytes[i]);
   } else if constexpr (width == 4) {
-    for (std::int64_t i = 0; i + 1 < count; i += 2) {
+    std::int64_t i = 0;
+    while (i + 16 <= count && native::unpack_nibbles(bytes + i / 2, codes + i)) i += 16;
+    for (; i + 1 < count; i += 2) {
       codes[i] = static_cast<code<F>>(bytes[i / 2] & 15u);
       codes[i + 1] = static_cast<code<F>>(bytes[i / 2] >> 4);
     }

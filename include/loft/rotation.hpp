@@ -6,9 +6,11 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
+#include "loft/native/host.hpp"
 
 namespace loft {
 
@@ -54,6 +56,9 @@ struct hadamard {
 
   template <class T>
   LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
+    constexpr T norm = detail::inverse_sqrt_of_power_of_two<T>(N);
+    if constexpr (std::is_same_v<T, float>)
+      if (native::hadamard_run<N>(run, norm)) return;
     for (int distance = 1; distance < N; distance *= 2) {
       for (int first = 0; first < N; first += 2 * distance) {
         for (int i = first; i < first + distance; ++i) {
@@ -63,7 +68,6 @@ struct hadamard {
         }
       }
     }
-    constexpr T norm = detail::inverse_sqrt_of_power_of_two<T>(N);
     for (int i = 0; i < N; ++i) run[i] *= norm;
   }
   template <class T>

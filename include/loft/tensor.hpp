@@ -105,10 +105,20 @@ struct band {
   tensor_scale t;
   std::int64_t row, end, first;
   int count;
-  float values[width] = {};  // one row; where a band has only one, it is loaded once
+  float const* values = nullptr;  // one row; where a band has only one, it is loaded once
+  float buffer[width];
 
   LOFT_HOST_DEVICE constexpr void load(std::int64_t r, bool again) noexcept {
-    if (!again || format::shape.rows > 1) load_span<width>(in, r, first, count, how, values);
+    if (again && format::shape.rows == 1) return;
+    // Contiguous floats that nothing happens to are used where they lie.
+    if constexpr (std::is_same_v<std::remove_const_t<T>, float> && rotation_size<Operand> == 1 && Operand::policy == nonfinite::propagate) {
+      if (in.col_stride == 1) {
+        values = in.data + r * in.row_stride + first;
+        return;
+      }
+    }
+    load_span<width>(in, r, first, count, how, buffer);
+    values = buffer;
   }
   LOFT_HOST_DEVICE constexpr int count_of(int b) const noexcept { return min(block_cols, count - b * block_cols); }
   LOFT_HOST_DEVICE constexpr std::uint64_t index_of(std::int64_t r, int b) const noexcept {
@@ -169,7 +179,7 @@ LOFT_HOST_DEVICE constexpr void quantize_spans(matrix_view<T> in, tensor_scale t
     for (std::int64_t first = 0; first < in.cols; first += width) {
       int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
       for (std::int64_t row = top; row < min(end, top + group); row += rows) {
-        band<Operand, T> here{in, how, t, row, min(end, row + rows), first, count};
+        band<Operand, T> here{in, how, t, row, min(end, row + rows), first, count, nullptr, {}};
         typename band<Operand, T>::scale_code scales[band<Operand, T>::blocks] = {};
         here.choose(scales);
         here.encode(scales, sink);
