@@ -52,7 +52,7 @@ long vector_mismatches(std::vector<float> const& values, R rounding) {
   for (float multiplier : {1.0f, 0.25f, 3.7f}) {
     for (std::size_t i = 0; i + 32 <= values.size(); i += 32) {
       code<F> codes[32];
-      if (!native::encode_run<F, R, 32>(values.data() + i, multiplier, words, codes)) return -1;
+      if (!native::encode_groups<F, R, 32>(values.data() + i, &multiplier, 1, words, codes)) return -1;
       for (std::size_t k = 0; k < 32; ++k)
         mismatches += codes[k] != detail::encode_scaled<F, overflow::saturate>(values[i + k] * multiplier, 0, rounding, 0);
     }
@@ -82,7 +82,7 @@ TEST_CASE("encode_lane equals encode for every format and rounding") {
   });
 }
 
-TEST_CASE("native::encode_run equals encode where it is there") {
+TEST_CASE("native::encode_groups equals encode where it is there") {
   auto const values = hard_values(4096, 2);
   int formats = 0;
   all_formats::for_each([&]<class F>(F) {
@@ -115,7 +115,8 @@ TEST_CASE("decoding in lanes and vectors equals decode") {
         code<F> codes[16];
         float values[16];
         for (auto& each : codes) each = bits;
-        if (native::decode_run<F, 16>(codes, 1.0f, 1.0f, values))
+        float const factor = 1;
+        if (native::decode_groups<F, 16>(codes, &factor, 1.0f, 1, values))
           for (float value : values) mismatches += bit_cast<std::uint32_t>(value) != bit_cast<std::uint32_t>(decode<F>(bits));
       }
       CHECK(mismatches == 0);

@@ -292,7 +292,7 @@ LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
   if constexpr (size > 1)
     for (int i = 0; i < count; i += size) how.rotation.apply(work + i);
   detail::gathered<Operand> from{};
-  for (int first = 0; first < count; first += cols) from.add(work + first, 0, detail::min(cols, count - first));
+  for (int first = 0; first < count; first += cols) from.add(work + first, detail::min(cols, count - first));
   auto const index_of = [&](int first) { return first_index + static_cast<std::uint64_t>(first / cols * row_pitch); };
   block<format> result{};
   result.scale = detail::scale_of(from, how, t, 0);
@@ -310,7 +310,7 @@ LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
     }
   }
   for (int first = 0; first < count; first += cols)
-    detail::encode_run(work + first, detail::min(cols, count - first), result.scale, how, t, index_of(first), result.codes + first);
+    detail::encode_span<cols>(work + first, detail::min(cols, count - first), &result.scale, how, t, index_of(first), result.codes + first);
   return result;
 }
 

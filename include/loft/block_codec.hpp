@@ -85,10 +85,14 @@ LOFT_HOST_DEVICE constexpr bool is_alternative(code<typename B::scale> scale) no
 /// What element codes are multiplied with in decoding, tensor scale apart, in column `col` of the block.
 template <class B>
 LOFT_HOST_DEVICE constexpr float factor_of(code<typename B::scale> scale, int col) noexcept {
-  if constexpr (!plain_scale<B>) return B::factor(scale, col);
-  else if constexpr (requires { typename B::alternative; })
-    return decode<typename B::scale>(static_cast<code<typename B::scale>>(scale & ~B::scale::spec.sign_mask()));
-  else return decode<typename B::scale>(scale);
+  if constexpr (!plain_scale<B>) {
+    return B::factor(scale, col);
+  } else {
+    if constexpr (requires { typename B::alternative; })
+      scale = static_cast<code<typename B::scale>>(scale & ~B::scale::spec.sign_mask());
+    if constexpr (has_decode_lane<typename B::scale>) return decode_lane<typename B::scale>(scale);
+    else return decode<typename B::scale>(scale);
+  }
 }
 
 /// What an element is divided by, ready for use: the power of two as its exponent, any other scale as a multiplier.
@@ -107,9 +111,8 @@ LOFT_HOST_DEVICE constexpr scale_inverse inverse_of(code<typename B::scale> scal
     return {static_cast<int>(scale) - B::scale::spec.bias, t.encode};
   } else {
     float const factor = factor_of<B>(scale, col);
-    if (magnitude_bits(factor) == 0) return {0, 0.0f};
     float const inverse = native::divide(1.0f, native::multiply(factor, t.decode));
-    return {0, bit_cast<float>(min(magnitude_bits(inverse), float_max))};
+    return {0, magnitude_bits(factor) == 0 ? 0.0f : bit_cast<float>(min(magnitude_bits(inverse), float_max))};
   }
 }
 
@@ -117,7 +120,7 @@ LOFT_HOST_DEVICE constexpr scale_inverse inverse_of(code<typename B::scale> scal
 
 /// What is gathered over a block before its scale is chosen: the largest magnitude, and what the rule asks for beside it.
 struct no_statistic {
-  LOFT_HOST_DEVICE constexpr void add(float const*, int, int) noexcept {}
+  LOFT_HOST_DEVICE constexpr void add(float const*, int) noexcept {}
 };
 template <class Rule, class B>
 struct statistic_of {
@@ -131,12 +134,12 @@ struct statistic_of<Rule, B> {
 template <class Operand>
 struct gathered {
   std::uint32_t amax = 0;
-  typename statistic_of<std::remove_cvref_t<decltype(Operand{}.rule)>, typename Operand::format>::type statistic{};
+  [[no_unique_address]] typename statistic_of<std::remove_cvref_t<decltype(Operand{}.rule)>, typename Operand::format>::type statistic{};
 
-  /// Adds `count` values from column `first` of one row of the block.
-  LOFT_HOST_DEVICE constexpr void add(float const* values, int first, int count) noexcept {
+  /// Adds `count` values from the first column of one row of the block.
+  LOFT_HOST_DEVICE constexpr void add(float const* values, int count) noexcept {
     amax = max(amax, amax_bits<Operand::format::shape.cols>(values, count));
-    statistic.add(values, first, count);
+    statistic.add(values, count);
   }
 };
 
@@ -145,9 +148,9 @@ template <int G, int Cols>
 struct group_maxima {
   float amax[Cols / G] = {};
 
-  LOFT_HOST_DEVICE constexpr void add(float const* values, int first, int count) noexcept {
+  LOFT_HOST_DEVICE constexpr void add(float const* values, int count) noexcept {
     for (int i = 0; i < count; i += G) {
-      float& group = amax[(first + i) / G];
+      float& group = amax[i / G];
       group = bit_cast<float>(min(float_max, max(magnitude_bits(group), amax_bits<G>(values + i, min(G, count - i)))));
     }
   }
@@ -217,10 +220,10 @@ inline constexpr int least_vector_scale = [] {
   else return 0;
 }();
 
-/// Encodes values that share one factor. F: the format of their codes, times `unit`.
+/// Encodes values that share one factor. F: the format of their codes, times `unit`. `words`: one random word each, or null.
 template <Format F, int N, class Operand>
 LOFT_HOST_DEVICE constexpr void encode_alike(float const* values, int count, scale_inverse inverse, float unit, Operand const& how,
-                                             std::uint64_t index, code<F>* codes) noexcept {
+                                             std::uint64_t index, std::uint32_t const* words, code<F>* codes) noexcept {
   using rounding = std::remove_cvref_t<decltype(how.rounding)>;
   constexpr bool multiplies = !is_power_of_two_format<typename Operand::format::scale> ||
                               requires { std::remove_cvref_t<decltype(how.rule)>::constant; };
@@ -229,46 +232,80 @@ LOFT_HOST_DEVICE constexpr void encode_alike(float const* values, int count, sca
     if constexpr (multiplies) value = native::grouped(value * inverse.multiplier);
     return unit == 1.0f ? value : native::grouped(value * (1.0f / unit));
   };
-  // A power of two is a multiplication too, while what it takes below the normal floats is far below the least code.
-  constexpr bool by_power = is_power_of_two_format<typename Operand::format::scale>;
-  float const multiplier = by_power ? native::grouped(power_of_two(clamp(-inverse.exponent, -126, 127)) * inverse.multiplier)
-                                    : inverse.multiplier;
-  bool const vectors = count == N && unit == 1.0f && (!by_power || (inverse.exponent >= least_vector_scale<F> && inverse.exponent <= 126));
   if constexpr (requires { typename rounding::given_word; }) {
-    std::uint32_t words[N];
-    fill_random_bits<rounding::bits, typename rounding::generator>(how.rounding.seed, how.rounding.stream, index, count, words);
-    if (vectors && native::encode_run<F, typename rounding::given_word, N>(values, multiplier, words, codes)) return;
     encode_lanes<F, N>(value_of, count, inverse.exponent, [&](int i) { return typename rounding::given_word{words[i]}; }, index,
                        codes);
   } else {
-    if (vectors && native::encode_run<F, rounding, N>(values, multiplier, nullptr, codes)) return;
     encode_lanes<F, N>(value_of, count, inverse.exponent, [&](int) { return how.rounding; }, index, codes);
   }
 }
 
-/// Encodes `count` values from the first column of one row of a block, whose element indices count up from `index`.
+/// The rounding of one element of a run whose random words are drawn already.
+template <class R>
+struct drawn {
+  using type = R;
+};
+template <class R>
+  requires requires { typename R::given_word; }
+struct drawn<R> {
+  using type = typename R::given_word;
+};
+
+/// The inverse as a multiplier where vectors may use it, else 0: a power of two multiplies exactly while what it takes below
+/// the normal floats is far below the least code.
 template <class Operand>
-LOFT_HOST_DEVICE constexpr void encode_run(float const* values, int count, code<typename Operand::format::scale> scale,
-                                           Operand const& how, tensor_scale t, std::uint64_t index,
-                                           code<typename Operand::format::element>* codes) noexcept {
+LOFT_HOST_DEVICE constexpr float vector_multiplier(code<typename Operand::format::scale> scale, scale_inverse inverse) noexcept {
+  using format = typename Operand::format;
+  if (is_nan_scale<format>(scale) || is_alternative<format>(scale)) return 0;
+  if constexpr (!is_power_of_two_format<typename format::scale>) return inverse.multiplier;
+  bool const in_range = inverse.exponent >= least_vector_scale<typename format::element> && inverse.exponent <= 126;
+  return in_range ? power_of_two(-inverse.exponent) * inverse.multiplier : 0.0f;
+}
+
+/// Encodes `count` neighbours of one row, from the first column of a block, at most Width; their element indices count up from
+/// `index`, and `scales` has one entry a block.
+template <int Width, class Operand>
+LOFT_HOST_DEVICE constexpr void encode_span(float const* values, int count, code<typename Operand::format::scale> const* scales,
+                                            Operand const& how, tensor_scale t, std::uint64_t index,
+                                            code<typename Operand::format::element>* codes) noexcept {
   using format = typename Operand::format;
   using element = typename format::element;
-  constexpr int alike = factor_cols<format>;
-  if (is_nan_scale<format>(scale)) {
-    for (int i = 0; i < count; ++i) codes[i] = 0;
-    return;
-  }
+  using rounding = std::remove_cvref_t<decltype(how.rounding)>;
+  constexpr int alike = factor_cols<format>, cols = format::shape.cols;
+  constexpr bool random = requires { typename rounding::given_word; };
+  std::uint32_t words[random ? Width : 1];
+  if constexpr (random)
+    fill_random_bits<rounding::bits, typename rounding::generator>(how.rounding.seed, how.rounding.stream, index, count, words);
+  scale_inverse inverses[Width / alike];
+  float multipliers[Width / alike];
+  bool vectors = true;
   for (int i = 0; i < count; i += alike) {
-    auto const inverse = inverse_of<format>(scale, t, i);
+    auto const& scale = scales[i / cols];
+    inverses[i / alike] = inverse_of<format>(scale, t, i % cols);
+    multipliers[i / alike] = vector_multiplier<Operand>(scale, inverses[i / alike]);
+    vectors = vectors && multipliers[i / alike] > 0;
+  }
+  int const whole = vectors ? count / alike : 0;
+  int done = 0;
+  if (native::encode_groups<element, typename drawn<rounding>::type, alike>(values, multipliers, whole, words, codes))
+    done = whole * alike;
+  for (int i = done; i < count; i += alike) {
+    auto const& scale = scales[i / cols];
     int const here = min(alike, count - i);
     std::uint64_t const at = index + static_cast<std::uint64_t>(i);
+    std::uint32_t const* const random_words = random ? words + i : words;
+    if (is_nan_scale<format>(scale)) {
+      for (int k = i; k < i + here; ++k) codes[k] = 0;
+      continue;
+    }
     if constexpr (requires { typename format::alternative; }) {
       if (is_alternative<format>(scale)) {
-        encode_alike<typename format::alternative, alike>(values + i, here, inverse, format::alternative_unit, how, at, codes + i);
+        encode_alike<typename format::alternative, alike>(values + i, here, inverses[i / alike], format::alternative_unit, how, at,
+                                                          random_words, codes + i);
         continue;
       }
     }
-    encode_alike<element, alike>(values + i, here, inverse, 1.0f, how, at, codes + i);
+    encode_alike<element, alike>(values + i, here, inverses[i / alike], 1.0f, how, at, random_words, codes + i);
   }
 }
 
@@ -287,35 +324,39 @@ LOFT_HOST_DEVICE constexpr float decode_element(code<typename B::element> c, cod
   } else {
     value = native::multiply(element, factor_of<B>(scale, col));
   }
-  return native::multiply(value, tensor_decode);
+  return tensor_decode == 1.0f ? value : native::multiply(value, tensor_decode);
 }
 
-/// values[i] = decode_element(codes[i], ...) for one row of a block, from its first column.
+/// The factor of a run where decoding is one multiplication by it, because no value leaves the normal floats; else 0.
 template <class B>
-LOFT_HOST_DEVICE constexpr void decode_run(code<typename B::element> const* codes, int count, code<typename B::scale> scale,
-                                           float tensor_decode, float* values) noexcept {
+LOFT_HOST_DEVICE constexpr float plain_factor(code<typename B::scale> scale, int col) noexcept {
   using element = typename B::element;
-  constexpr int alike = factor_cols<B>;
-  // Where no value leaves the normal floats, decoding is one multiplication by the scale.
-  bool fast = has_decode_lane<element> && !is_nan_scale<B>(scale) && !is_alternative<B>(scale);
+  if (!has_decode_lane<element> || is_nan_scale<B>(scale) || is_alternative<B>(scale)) return 0;
   if constexpr (is_power_of_two_format<typename B::scale> && has_decode_lane<element>) {
     constexpr auto spec = element::spec;
     int const exponent = static_cast<int>(scale) - B::scale::spec.bias;
-    fast = fast && exponent >= max(-126, -126 - (spec.min_exponent() - spec.mantissa_bits)) && exponent < 127 - spec.max_exponent();
+    bool const normal = exponent >= max(-126, -126 - (spec.min_exponent() - spec.mantissa_bits)) && exponent < 127 - spec.max_exponent();
+    return normal ? power_of_two(exponent) : 0.0f;
   }
+  return factor_of<B>(scale, col);
+}
+
+/// values[i] = decode_element(codes[i], ...) for neighbours in one row, from the first column of a block, at most Width.
+template <class B, int Width>
+LOFT_HOST_DEVICE constexpr void decode_span(code<typename B::element> const* codes, int count, code<typename B::scale> const* scales,
+                                            float tensor_decode, float* values) noexcept {
+  using element = typename B::element;
+  constexpr int alike = factor_cols<B>, cols = B::shape.cols;
+  float factors[Width / alike];
+  bool vectors = true;
   for (int i = 0; i < count; i += alike) {
-    int const here = min(alike, count - i);
-    if (fast) {
-      float const factor = factor_of<B>(scale, i);
-      if (here == alike && native::decode_run<element, alike>(codes + i, factor, tensor_decode, values + i)) continue;
-      for_lanes<alike>(here, [&](int k) {
-        if constexpr (has_decode_lane<element>)
-          values[i + k] = native::grouped(native::grouped(decode_lane<element>(codes[i + k]) * factor) * tensor_decode);
-      });
-    } else {
-      for (int k = i; k < i + here; ++k) values[k] = decode_element<B>(codes[k], scale, i, tensor_decode);
-    }
+    factors[i / alike] = plain_factor<B>(scales[i / cols], i % cols);
+    vectors = vectors && factors[i / alike] > 0;
   }
+  int const whole = vectors ? count / alike : 0;
+  int done = 0;
+  if (native::decode_groups<element, alike>(codes, factors, tensor_decode, whole, values)) done = whole * alike;
+  for (int i = done; i < count; ++i) values[i] = decode_element<B>(codes[i], scales[i / cols], i % cols, tensor_decode);
 }
 
 /// `total` and the error of encoding these values with this scale, element by element.
@@ -325,7 +366,7 @@ LOFT_HOST_DEVICE constexpr float add_error(float total, float const* values, int
   using format = typename Operand::format;
   using error = typename error_of<std::remove_cvref_t<decltype(how.rule)>>::type;
   code<typename format::element> codes[format::shape.cols];
-  encode_run(values, count, scale, how, t, index, codes);
+  encode_span<format::shape.cols>(values, count, &scale, how, t, index, codes);
   for (int i = 0; i < count; ++i) {
     float const decoded = decode_element<format>(codes[i], scale, i, t.decode);
     total = native::opaque(error::add(total, native::opaque(decoded - admit<Operand::policy>(values[i]))));

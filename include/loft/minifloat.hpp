@@ -4,8 +4,10 @@
 #ifndef LOFT_MINIFLOAT_HPP
 #define LOFT_MINIFLOAT_HPP
 
+#include <concepts>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
@@ -26,6 +28,9 @@ class minifloat {
   constexpr minifloat() noexcept = default;
   LOFT_HOST_DEVICE constexpr explicit minifloat(float x) noexcept : code_{encode<F>(x)} {}
   LOFT_HOST_DEVICE constexpr explicit minifloat(double x) noexcept : code_{encode<F>(x)} {}
+  /// The value of an int, rounded once. Not of other integers: those are mostly codes, which from_bits takes.
+  template <std::same_as<int> I>
+  LOFT_HOST_DEVICE constexpr explicit minifloat(I x) noexcept : code_{encode<F>(static_cast<double>(x))} {}
   template <Format G>
     requires(!std::is_same_v<F, G>)
   LOFT_HOST_DEVICE constexpr explicit minifloat(minifloat<G> x) noexcept : code_{encode<F>(x)} {}

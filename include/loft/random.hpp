@@ -69,11 +69,25 @@ namespace detail {
 template <int Bits, class G>
 LOFT_HOST_DEVICE constexpr void fill_random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index, int count,
                                                  std::uint32_t* words) noexcept {
-  constexpr int slots = 128 / Bits, per_word = 32 / Bits;
+  constexpr int slots = 128 / Bits, per_word = 32 / Bits, batch = 16;
   constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << Bits) - 1);
   int slot = static_cast<int>(index % slots);
   std::uint64_t call = index / slots;
-  for (int i = 0; i < count; slot = 0, ++call) {
+  int i = 0;
+  // Batches of calls, when they start at a slot 0 and are wanted whole: independent work that compilers vectorise.
+  for (; slot == 0 && i + batch * slots <= count; i += batch * slots, call += batch) {
+    std::uint32_t parts[4][batch];
+    for (int k = 0; k < batch; ++k) {
+      u32x4 const random = counter_words<G>(seed, stream, call + static_cast<std::uint64_t>(k));
+      parts[0][k] = random.x;
+      parts[1][k] = random.y;
+      parts[2][k] = random.z;
+      parts[3][k] = random.w;
+    }
+    for (int k = 0; k < batch; ++k)
+      for (int s = 0; s < slots; ++s) words[i + k * slots + s] = (parts[s / per_word][k] >> (s % per_word * Bits)) & mask;
+  }
+  for (; i < count; slot = 0, ++call) {
     u32x4 const random = counter_words<G>(seed, stream, call);
     std::uint32_t const parts[4] = {random.x, random.y, random.z, random.w};
     for (; slot < slots && i < count; ++slot, ++i) words[i] = (parts[slot / per_word] >> (slot % per_word * Bits)) & mask;

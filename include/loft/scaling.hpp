@@ -11,6 +11,7 @@
 #include "loft/config.hpp"
 #include "loft/convert.hpp"
 #include "loft/format.hpp"
+#include "loft/lanes.hpp"
 #include "loft/native/native.hpp"
 
 namespace loft {
@@ -53,6 +54,14 @@ template <Format F>
 LOFT_HOST_DEVICE constexpr code<F> power_of_two_code(int exponent) noexcept {
   static_assert(is_power_of_two_format<F>, "this scale rule gives powers of two: it needs a scale format like e8m0");
   return static_cast<code<F>>(clamp(exponent + F::spec.bias, 0, static_cast<int>(F::spec.max_code())));
+}
+
+/// The code of a scale that is not negative, nearest even and saturated: without branches where the format has lanes.
+template <Format F>
+LOFT_HOST_DEVICE constexpr code<F> encode_scale(float value) noexcept {
+  if constexpr (has_lanes<F> && has_decode_lane<F> && F::spec.has_zero && F::spec.mantissa_bits < 23)
+    return encode_lane<F>(value, 0, nearest_even{}, 0);
+  else return encode<F>(value);
 }
 
 /// Exponent of a block maximum and its significand as a 1.23 fixed-point number.
@@ -157,7 +166,7 @@ struct basic_two_level {
   template <class B>
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t) const noexcept {
     constexpr float inverse_largest = 1.0f / (largest<typename B::element> * shrink);
-    return encode<typename B::scale>(native::multiply(block_amax, native::multiply(t.encode, inverse_largest)));
+    return detail::encode_scale<typename B::scale>(native::multiply(block_amax, native::multiply(t.encode, inverse_largest)));
   }
 };
 using two_level = basic_two_level<0, false>;
@@ -168,7 +177,7 @@ using unbiased_two_level_256 = basic_two_level<256, true>;
 // How the error of a candidate is measured over a block: a sum, or a maximum, over its elements in order, in float.
 struct squared_error {
   LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
-    return total + native::multiply(difference, difference);
+    return total + native::opaque(native::multiply(difference, difference));
   }
 };
 struct absolute_error {
@@ -196,7 +205,7 @@ struct four_over_six {
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t, int candidate) const noexcept {
     constexpr float inverse_largest = 1.0f / largest<typename B::element>;
     float const six = native::multiply(block_amax, native::multiply(t.encode, inverse_largest));
-    return encode<typename B::scale>(candidate == 0 ? six : native::multiply(six, 1.5f));
+    return detail::encode_scale<typename B::scale>(candidate == 0 ? six : native::multiply(six, 1.5f));
   }
 };
 
@@ -207,7 +216,7 @@ struct moments {
   double sum = 0, squares = 0;
   std::int64_t count = 0;
 
-  LOFT_HOST_DEVICE constexpr void add(float const* values, int, int added) noexcept {
+  LOFT_HOST_DEVICE constexpr void add(float const* values, int added) noexcept {
     for (int i = 0; i < added; ++i) {
       sum += static_cast<double>(values[i]);
       squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);

@@ -33,9 +33,12 @@ LOFT_HOST_DEVICE constexpr int least_common_multiple(int a, int b) noexcept {
   return result;
 }
 
-/// Columns that are worked on at once: whole blocks and whole runs of the rotation.
+/// Columns that are worked on at once: whole blocks and whole runs of the rotation, 256 or a few more than that.
 template <class Operand>
-inline constexpr int span_cols = least_common_multiple(Operand::format::shape.cols, rotation_size<Operand>);
+inline constexpr int span_cols = [] {
+  constexpr int least = least_common_multiple(Operand::format::shape.cols, rotation_size<Operand>);
+  return least * static_cast<int>(ceil_div(256, least));
+}();
 
 /// Row `row`, columns [first, first + count), as the quantizer sees them: floats, admitted, rotated. N: the usual count.
 template <int N, class Operand, class T>
@@ -53,7 +56,7 @@ LOFT_HOST_DEVICE constexpr void load_span(matrix_view<T> in, std::int64_t row, s
 /// The largest finite magnitude of a tensor after rotation.
 template <class Operand, class T>
 LOFT_HOST_DEVICE constexpr float tensor_amax(matrix_view<T> in, Operand const& how) noexcept {
-  constexpr int width = max(span_cols<Operand>, 64 / span_cols<Operand> * span_cols<Operand>);
+  constexpr int width = span_cols<Operand>;
   std::uint32_t result = 0;
   for (std::int64_t row = 0; row < in.rows; ++row) {
     for (std::int64_t first = 0; first < in.cols; first += width) {
@@ -105,8 +108,12 @@ struct band {
   tensor_scale t;
   std::int64_t row, end, first;
   int count;
-  float const* values = nullptr;  // one row; where a band has only one, it is loaded once
+  float const* values;  // one row; where a band has only one, it is loaded once
   float buffer[width];
+
+  LOFT_HOST_DEVICE constexpr band(matrix_view<T> from, Operand const& operand, tensor_scale scale, std::int64_t top, std::int64_t bottom,
+                                  std::int64_t left, int wide) noexcept
+      : in{from}, how{operand}, t{scale}, row{top}, end{bottom}, first{left}, count{wide}, values{buffer} {}
 
   LOFT_HOST_DEVICE constexpr void load(std::int64_t r, bool again) noexcept {
     if (again && format::shape.rows == 1) return;
@@ -130,7 +137,7 @@ struct band {
     gathered<Operand> from[blocks] = {};
     for (std::int64_t r = row; r < end; ++r) {
       load(r, false);
-      for (int b = 0; b < blocks && b * block_cols < count; ++b) from[b].add(values + b * block_cols, 0, count_of(b));
+      for (int b = 0; b < blocks && b * block_cols < count; ++b) from[b].add(values + b * block_cols, count_of(b));
     }
     for (int b = 0; b < blocks && b * block_cols < count; ++b) scales[b] = scale_of(from[b], how, t, 0);
     if constexpr (candidates<Operand> > 1) {
@@ -158,8 +165,7 @@ struct band {
     code<typename format::element> codes[width];
     for (std::int64_t r = row; r < end; ++r) {
       load(r, true);
-      for (int b = 0; b < blocks && b * block_cols < count; ++b)
-        encode_run(values + b * block_cols, count_of(b), scales[b], how, t, index_of(r, b), codes + b * block_cols);
+      encode_span<width>(values, count, scales, how, t, index_of(r, 0), codes);
       sink(r, first, count, codes, scales);
     }
   }
@@ -179,8 +185,8 @@ LOFT_HOST_DEVICE constexpr void quantize_spans(matrix_view<T> in, tensor_scale t
     for (std::int64_t first = 0; first < in.cols; first += width) {
       int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
       for (std::int64_t row = top; row < min(end, top + group); row += rows) {
-        band<Operand, T> here{in, how, t, row, min(end, row + rows), first, count, nullptr, {}};
-        typename band<Operand, T>::scale_code scales[band<Operand, T>::blocks] = {};
+        band<Operand, T> here{in, how, t, row, min(end, row + rows), first, count};
+        typename band<Operand, T>::scale_code scales[band<Operand, T>::blocks];
         here.choose(scales);
         here.encode(scales, sink);
       }
@@ -214,12 +220,14 @@ LOFT_HOST_DEVICE constexpr void store_decoded(code<typename Operand::format::ele
                                               Operand const& how, matrix_view<float> out, std::int64_t row,
                                               std::int64_t first, int count) noexcept {
   using format = typename Operand::format;
-  float values[span_cols<Operand>];
-  constexpr int cols = format::shape.cols;
-  for (int i = 0; i < count; i += cols)
-    decode_run<format>(codes + i, min(cols, count - i), scales[i / cols], tensor_decode, values + i);
+  float buffer[span_cols<Operand>];
+  // Rows that are contiguous are decoded where they go.
+  bool const in_place = out.col_stride == 1;
+  float* const values = in_place ? &out(row, first) : buffer;
+  decode_span<format, span_cols<Operand>>(codes, count, scales, tensor_decode, values);
   if constexpr (rotation_size<Operand> > 1)
     for (int i = 0; i < count; i += rotation_size<Operand>) how.rotation.invert(values + i);
+  if (in_place) return;
   for (int i = 0; i < count; ++i) out(row, first + i) = values[i];
 }
 

@@ -39,6 +39,7 @@ struct vector {
 using f32s = vector<float, lanes>::type;
 using u32s = vector<std::uint32_t, lanes>::type;
 using i32s = vector<std::int32_t, lanes>::type;
+using u16s = vector<std::uint16_t, lanes>::type;
 using u8s = vector<std::uint8_t, lanes>::type;
 using u16x8 = vector<std::uint16_t, 8>::type;
 using u8x8 = vector<std::uint8_t, 8>::type;
@@ -55,6 +56,11 @@ template <class V, class T>
 template <class V, class T>
 [[gnu::always_inline]] inline void store(T* to, V v) noexcept {
   __builtin_memcpy(to, &v, sizeof v);
+}
+
+/// Bytes to words, in the two steps that g++ 12 has instructions for.
+[[gnu::always_inline]] inline u32s widen(u8s bytes) noexcept {
+  return __builtin_convertvector(__builtin_convertvector(bytes, u16s), u32s);
 }
 
 /// The largest lane of non-negative numbers, by halves.
@@ -154,7 +160,7 @@ template <class F, class R>
   return code == 0u ? code : code | sign;
 }
 
-/// The values of a register of codes without NaN and infinity.
+/// The values of a register of codes.
 template <class F>
 [[gnu::always_inline]] inline f32s decode_lanes(u32s codes) noexcept {
   constexpr auto spec = F::spec;
@@ -167,7 +173,12 @@ template <class F>
   auto const subnormal = magnitude < (1u << spec.mantissa_bits);
   f32s const value = __builtin_bit_cast(f32s, subnormal ? moved + (1u << 23) : moved) -
                        __builtin_bit_cast(f32s, subnormal ? u32s{} + bit_cast<std::uint32_t>(detail::power_of_two(spec.min_exponent())) : u32s{});
-  return __builtin_bit_cast(f32s, __builtin_bit_cast(u32s, value) | sign);
+  u32s bits = __builtin_bit_cast(u32s, value) | sign;
+  if constexpr (spec.has_infinity()) bits = magnitude == spec.infinity_code() ? sign | detail::float_infinity : bits;
+  if constexpr (spec.special == specials::nan || spec.special == specials::ieee)
+    bits = magnitude > (spec.has_infinity() ? spec.infinity_code() : spec.max_code()) ? u32s{} + detail::float_nan : bits;
+  else if constexpr (spec.has_nan()) bits = codes == spec.nan_code() ? u32s{} + detail::float_nan : bits;
+  return __builtin_bit_cast(f32s, bits);
 }
 
 /// One stage of the Hadamard transform inside a register: sums and differences over a distance below its lanes.
@@ -189,7 +200,7 @@ template <int Distance>
 template <int N>
 LOFT_HOST_DEVICE constexpr bool amax_run([[maybe_unused]] float const* values, [[maybe_unused]] std::uint32_t& amax) noexcept {
 #if LOFT_HAS_HOST_VECTORS
-  if constexpr (N % 16 == 0) {
+  if constexpr (N % lanes == 0) {
     if (constant_evaluated()) return false;
     amax = amax_bits<N>(values);
     return true;
@@ -198,17 +209,21 @@ LOFT_HOST_DEVICE constexpr bool amax_run([[maybe_unused]] float const* values, [
   return false;
 }
 
-/// codes[i] = the code of values[i] * multiplier, for N values. `words`: one random word each, where R takes them.
+/// codes[i] = the code of values[i] * multipliers[i / N], for `groups` runs of N values. `words`: one random word each, where R
+/// takes them.
 template <class F, class R, int N, class C>
-LOFT_HOST_DEVICE constexpr bool encode_run([[maybe_unused]] float const* values, [[maybe_unused]] float multiplier,
-                                           [[maybe_unused]] std::uint32_t const* words, [[maybe_unused]] C* codes) noexcept {
+LOFT_HOST_DEVICE constexpr bool encode_groups([[maybe_unused]] float const* values, [[maybe_unused]] float const* multipliers,
+                                              [[maybe_unused]] int groups, [[maybe_unused]] std::uint32_t const* words,
+                                              [[maybe_unused]] C* codes) noexcept {
 #if LOFT_HAS_HOST_VECTORS
-  if constexpr (N % 16 == 0 && has_encode_lanes<F, R>) {
+  if constexpr (N % lanes == 0 && has_encode_lanes<F, R>) {
     if (constant_evaluated()) return false;
-    for (int i = 0; i < N; i += lanes) {
-      u32s random = {};
-      if constexpr (requires { R::bits; }) random = load<u32s>(words + i);
-      store(codes + i, __builtin_convertvector(encode_lanes<F, R>(load<f32s>(values + i) * multiplier, random), u8s));
+    for (int group = 0; group < groups; ++group) {
+      for (int i = group * N; i < (group + 1) * N; i += lanes) {
+        u32s random = {};
+        if constexpr (requires { R::bits; }) random = load<u32s>(words + i);
+        store(codes + i, __builtin_convertvector(encode_lanes<F, R>(load<f32s>(values + i) * multipliers[group], random), u8s));
+      }
     }
     return true;
   }
@@ -216,19 +231,22 @@ LOFT_HOST_DEVICE constexpr bool encode_run([[maybe_unused]] float const* values,
   return false;
 }
 
-/// values[i] = the value of codes[i] * factor, then * second, for N codes of a format without NaN and infinity.
+/// values[i] = the value of codes[i] * factors[i / N], then * second, for `groups` runs of N codes.
 template <class F, int N, class C>
-LOFT_HOST_DEVICE constexpr bool decode_run([[maybe_unused]] C const* codes, [[maybe_unused]] float factor,
-                                           [[maybe_unused]] float second, [[maybe_unused]] float* values) noexcept {
+LOFT_HOST_DEVICE constexpr bool decode_groups([[maybe_unused]] C const* codes, [[maybe_unused]] float const* factors,
+                                              [[maybe_unused]] float second, [[maybe_unused]] int groups,
+                                              [[maybe_unused]] float* values) noexcept {
 #if LOFT_HAS_HOST_VECTORS
-  if constexpr (N % 16 == 0 && has_encode_lanes<F, nearest_even> && requires { requires !F::spec.has_nan(); }) {
+  if constexpr (N % lanes == 0 && has_encode_lanes<F, nearest_even>) {
     if (constant_evaluated()) return false;
-    for (int i = 0; i < N; i += lanes) {
-      f32s value = decode_lanes<F>(__builtin_convertvector(load<u8s>(codes + i), u32s)) * factor;
+    for (int group = 0; group < groups; ++group) {
+      for (int i = group * N; i < (group + 1) * N; i += lanes) {
+        f32s value = decode_lanes<F>(widen(load<u8s>(codes + i))) * factors[group];
 #if defined(__FAST_MATH__)
-      asm("" : "+m"(value));
+        asm("" : "+m"(value));
 #endif
-      store(values + i, value * second);
+        store(values + i, value * second);
+      }
     }
     return true;
   }

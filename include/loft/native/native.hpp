@@ -11,16 +11,17 @@
 namespace loft::native {
 
 /// `x` as a value the optimiser knows nothing about: no -Ofast regroups what stands on its two sides, and no
-/// -ffp-contract fuses them.
-LOFT_HOST_DEVICE constexpr float opaque(float x) noexcept {
+/// -ffp-contract fuses them. T: float or double.
+template <class T>
+LOFT_HOST_DEVICE constexpr T opaque(T x) noexcept {
 #if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__) && (defined(__GNUC__) || defined(__clang__))
   if (!constant_evaluated()) {
 #if defined(__SSE__)
     asm("" : "+x"(x));
 #else
-    auto word = bit_cast<std::uint32_t>(x);
+    auto word = bit_cast<typename detail::ieee<T>::word>(x);
     asm("" : "+r"(word));
-    return bit_cast<float>(word);
+    return bit_cast<T>(word);
 #endif
   }
 #endif
@@ -36,12 +37,12 @@ LOFT_HOST_DEVICE constexpr float grouped(float x) noexcept {
 #endif
 }
 
-/// a * b, rounded once to the nearest float whatever the build flags.
+/// a * b, rounded once to the nearest float whatever the build flags; where a sum follows, make it opaque first.
 LOFT_HOST_DEVICE constexpr float multiply(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
   if (!constant_evaluated()) return __fmul_rn(a, b);
 #endif
-  return opaque(opaque(a) * opaque(b));
+  return grouped(grouped(a) * grouped(b));
 }
 
 /// a / b, rounded once to the nearest float whatever the build flags.
@@ -49,7 +50,7 @@ LOFT_HOST_DEVICE constexpr float divide(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
   if (!constant_evaluated()) return __fdiv_rn(a, b);
 #endif
-  return opaque(opaque(a) / opaque(b));
+  return grouped(grouped(a) / grouped(b));
 }
 
 }  // namespace loft::native
