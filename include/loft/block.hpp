@@ -112,9 +112,10 @@ struct hif4 {
   static constexpr block_shape shape{1, 64};
   static constexpr int factor_cols = 4;
 
-  LOFT_HOST_DEVICE static constexpr bool is_nan_scale(hif4_levels s) noexcept { return e6m2::spec.is_nan(s.top); }
+  LOFT_HOST_DEVICE static constexpr bool is_nan_scale(hif4_levels s) noexcept { return e6m2_t::from_bits(s.top).is_nan(); }
   LOFT_HOST_DEVICE static constexpr hif4_levels nan_scale() noexcept {
-    return {static_cast<code<e6m2>>(e6m2::spec.nan_code()), 0, 0};
+    constexpr auto spec = e6m2::spec;
+    return {static_cast<code<e6m2>>(spec.nan_code()), 0, 0};
   }
   LOFT_HOST_DEVICE static constexpr int doublings(hif4_levels s, int col) noexcept {
     return (s.eights >> (col / 8) & 1) + (s.fours >> (col / 4) & 1);

@@ -66,19 +66,31 @@ inline constexpr bool plain_scale = requires(code<typename B::scale> c) { B::sca
 
 template <class B>
 LOFT_HOST_DEVICE constexpr bool is_nan_scale(code<typename B::scale> scale) noexcept {
-  if constexpr (plain_scale<B>) return B::scale::spec.is_nan(scale);
-  else return B::is_nan_scale(scale);
+  if constexpr (plain_scale<B>) {
+    constexpr auto spec = B::scale::spec;
+    return spec.is_nan(scale);
+  } else {
+    return B::is_nan_scale(scale);
+  }
 }
 template <class B>
 LOFT_HOST_DEVICE constexpr code<typename B::scale> nan_scale() noexcept {
-  if constexpr (plain_scale<B>) return static_cast<code<typename B::scale>>(B::scale::spec.nan_code());
-  else return B::nan_scale();
+  if constexpr (plain_scale<B>) {
+    constexpr auto spec = B::scale::spec;
+    return static_cast<code<typename B::scale>>(spec.nan_code());
+  } else {
+    return B::nan_scale();
+  }
 }
+
+/// The sign of the scales of a format with two kinds of elements.
+template <class B>
+inline constexpr std::uint32_t alternative_mask = B::scale::spec.sign_mask();
 
 /// True where the sign of the scale says that the block's elements are of the format's `alternative`.
 template <class B>
 LOFT_HOST_DEVICE constexpr bool is_alternative(code<typename B::scale> scale) noexcept {
-  if constexpr (requires { typename B::alternative; }) return (scale & B::scale::spec.sign_mask()) != 0;
+  if constexpr (requires { typename B::alternative; }) return (scale & alternative_mask<B>) != 0;
   else return false;
 }
 
@@ -89,7 +101,7 @@ LOFT_HOST_DEVICE constexpr float factor_of(code<typename B::scale> scale, int co
     return B::factor(scale, col);
   } else {
     if constexpr (requires { typename B::alternative; })
-      scale = static_cast<code<typename B::scale>>(scale & ~B::scale::spec.sign_mask());
+      scale = static_cast<code<typename B::scale>>(scale & ~alternative_mask<B>);
     if constexpr (has_decode_lane<typename B::scale>) return decode_lane<typename B::scale>(scale);
     else return decode<typename B::scale>(scale);
   }
@@ -191,7 +203,7 @@ LOFT_HOST_DEVICE constexpr auto scale_of(gathered<Operand> const& from, Operand 
   else if constexpr (of_rule > 1) scale = how.rule.template scale<format>(bit_cast<float>(amax), t, candidate % of_rule);
   else scale = how.rule.template scale<format>(bit_cast<float>(amax), t);
   if constexpr (requires { typename format::alternative; })
-    if (candidate >= of_rule) scale = static_cast<code<typename format::scale>>(scale | format::scale::spec.sign_mask());
+    if (candidate >= of_rule) scale = static_cast<code<typename format::scale>>(scale | alternative_mask<format>);
   return scale;
 }
 

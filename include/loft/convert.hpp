@@ -23,7 +23,8 @@ namespace detail {
 /// The code of the number with this ordinal and sign.
 template <Format F>
 LOFT_HOST_DEVICE constexpr code<F> with_sign(std::uint32_t ordinal, bool negative) noexcept {
-  return static_cast<code<F>>(F::spec.with_sign(ordinal, negative));
+  constexpr auto spec = F::spec;
+  return static_cast<code<F>>(spec.with_sign(ordinal, negative));
 }
 
 /// The code of a value beyond the largest finite one.
@@ -50,8 +51,9 @@ LOFT_HOST_DEVICE constexpr std::uint32_t round_to_ordinal(unpacked<W> number, R 
   W const kept = some_kept ? static_cast<W>(number.significand >> dropped_bits) : W{0};
   W const fraction = some_kept ? static_cast<W>(number.significand << (word_bits<W> - dropped_bits))
                                : shift_right_sticky(number.significand, dropped_bits - word_bits<W>);
-  // 4. Exponent and mantissa in one number: a carry out of the mantissa moves to the next binade by itself.
-  std::uint32_t const lower = spec.first_ordinal(exponent) + static_cast<std::uint32_t>(kept);
+  // 4. Exponent and mantissa in one number: a carry out of the mantissa moves to the next binade by itself. The binade above
+  //    the largest number stands for all beyond.
+  std::uint32_t const lower = spec.first_ordinal(min(exponent, spec.max_exponent() + 1)) + static_cast<std::uint32_t>(kept);
   // 5. Round.
   return lower + (rounding.up(lower, fraction, number.negative, index) ? 1u : 0u);
 }

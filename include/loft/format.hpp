@@ -69,7 +69,11 @@ struct format_spec {
   /// floor(log2) of the least normal and of the largest finite value.
   LOFT_HOST_DEVICE constexpr int min_exponent() const noexcept { return (has_zero ? 1 : 0) - bias; }
   LOFT_HOST_DEVICE constexpr int max_exponent() const noexcept {
-    return detail::max(static_cast<int>(max_code() >> mantissa_bits) - bias, min_exponent());
+    int const field = static_cast<int>(max_code() >> mantissa_bits);
+    if (field > 0 || !has_zero) return field - bias;
+    int log2 = 0;  // all values are subnormal
+    while (max_code() >> (log2 + 1) != 0) ++log2;
+    return min_exponent() - mantissa_bits + log2;
   }
 
   // What encode asks of a description. It counts magnitudes: 0 is the least, and the next code up is the next number.

@@ -5,6 +5,8 @@
 
 #include "loft/block.hpp"
 #include "loft/convert.hpp"
+#include "loft/describe.hpp"
+#include "loft/diagnostics.hpp"
 #include "loft/formats.hpp"
 #include "loft/minifloat.hpp"
 #include "loft/packed.hpp"

@@ -44,7 +44,10 @@ class minifloat {
     return result;
   }
   LOFT_HOST_DEVICE constexpr code<F> bits() const noexcept { return code_; }
-  LOFT_HOST_DEVICE constexpr bool is_nan() const noexcept { return F::spec.is_nan(code_); }
+  LOFT_HOST_DEVICE constexpr bool is_nan() const noexcept {
+    constexpr auto spec = F::spec;
+    return spec.is_nan(code_);
+  }
 
   LOFT_HOST_DEVICE friend constexpr bool operator==(minifloat a, minifloat b) noexcept {
     return !a.is_nan() && !b.is_nan() && a.order() == b.order();

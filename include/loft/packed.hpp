@@ -16,7 +16,8 @@ namespace loft {
 /// The bytes of a row of `count` codes: whole bytes.
 template <Format F>
 LOFT_HOST_DEVICE constexpr std::int64_t packed_bytes(std::int64_t count) noexcept {
-  return detail::ceil_div(count * F::spec.bits(), 8);
+  constexpr int width = F::spec.bits();
+  return detail::ceil_div(count * width, 8);
 }
 
 /// Writes `count` codes to the front of packed_bytes<F>(count) bytes; padding bits at the end are zero.

@@ -53,7 +53,8 @@ inline constexpr bool is_power_of_two_format = requires { requires F::spec.manti
 template <Format F>
 LOFT_HOST_DEVICE constexpr code<F> power_of_two_code(int exponent) noexcept {
   static_assert(is_power_of_two_format<F>, "this scale rule gives powers of two: it needs a scale format like e8m0");
-  return static_cast<code<F>>(clamp(exponent + F::spec.bias, 0, static_cast<int>(F::spec.max_code())));
+  constexpr int most = static_cast<int>(F::spec.max_code());
+  return static_cast<code<F>>(clamp(exponent + F::spec.bias, 0, most));
 }
 
 /// The code of a scale that is not negative, nearest even and saturated: without branches where the format has lanes.
@@ -80,7 +81,8 @@ struct ocp_floor {
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
     if (parts.significand == 0) return 0;
-    return detail::power_of_two_code<typename B::scale>(parts.exponent - B::element::spec.max_exponent());
+    constexpr int emax = B::element::spec.max_exponent();
+    return detail::power_of_two_code<typename B::scale>(parts.exponent - emax);
   }
 };
 
@@ -104,7 +106,8 @@ struct even_scale {
     if (parts.significand == 0) return 0;
     constexpr std::uint32_t half_gap = 1u << (22 - B::element::spec.mantissa_bits);
     int const carried = parts.significand + half_gap >= 1u << 24 ? 1 : 0;
-    return detail::power_of_two_code<typename B::scale>(parts.exponent - B::element::spec.max_exponent() + carried);
+    constexpr int emax = B::element::spec.max_exponent();
+    return detail::power_of_two_code<typename B::scale>(parts.exponent - emax + carried);
   }
 };
 

@@ -24,9 +24,9 @@ struct matrix_view {
   LOFT_HOST_DEVICE constexpr T& operator()(std::int64_t row, std::int64_t col) const noexcept {
     return data[row * row_stride + col * col_stride];
   }
-  LOFT_HOST_DEVICE constexpr operator matrix_view<T const>() const noexcept
-    requires(!std::is_const_v<T>)
-  {
+  template <class U>
+    requires(std::is_same_v<U, T const> && !std::is_const_v<T>)
+  LOFT_HOST_DEVICE constexpr operator matrix_view<U>() const noexcept {
     return {data, rows, cols, row_stride, col_stride};
   }
 };
@@ -88,9 +88,9 @@ struct quantized_view {
   like_b<float>* tensor_scale;
   std::int64_t rows, cols;
 
-  LOFT_HOST_DEVICE constexpr operator quantized_view<B const>() const noexcept
-    requires(!std::is_const_v<B>)
-  {
+  template <class U>
+    requires(std::is_same_v<U, B const> && !std::is_const_v<B>)
+  LOFT_HOST_DEVICE constexpr operator quantized_view<U>() const noexcept {
     return {codes, scales, tensor_scale, rows, cols};
   }
 };
