@@ -1,0 +1,534 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training example: its gradients, its quantized products, what it refuses, and that it repeats itself.
+#include <doctest/doctest.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <random>
+#include <sstream>
+
+#include "errors.hpp"
+#include "linear.hpp"
+#include "model.hpp"
+#include "program.hpp"
+#include "report.hpp"
+#include "text.hpp"
+
+using namespace char_gpt;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr loft::recipe<> plain{};
+
+/// A folder that is gone with the test.
+struct scratch_folder {
+  fs::path path = fs::temp_directory_path() / ("char_gpt_test-" + std::to_string(getpid()));
+  scratch_folder() {
+    fs::remove_all(path);
+    fs::create_directory(path);
+  }
+  scratch_folder(scratch_folder const&) = delete;
+  scratch_folder& operator=(scratch_folder const&) = delete;
+  ~scratch_folder() { fs::remove_all(path); }
+  std::string operator/(char const* name) const { return (path / name).string(); }
+};
+
+void save(std::string const& path, std::string const& bytes) { std::ofstream{path, std::ios::binary} << bytes; }
+
+std::string load(std::string const& path) {
+  std::ifstream file{path, std::ios::binary};
+  return {std::istreambuf_iterator<char>{file}, {}};
+}
+
+std::vector<float> normal_values(std::size_t count, unsigned seed) {
+  std::mt19937 generator{seed};
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (auto& value : values) value = normal(generator);
+  return values;
+}
+
+// ---- gradients ----
+
+constexpr model_shape tiny{.layers = 2, .width = 8, .heads = 2, .context = 6, .batch = 2};
+
+struct tiny_batch {
+  std::vector<std::uint8_t> tokens, targets;
+  tiny_batch() {
+    std::mt19937 generator{5};
+    for (int i = 0; i < tiny.batch * tiny.context; ++i) {
+      tokens.push_back(static_cast<std::uint8_t>(generator() % 7 + 60));  // few, so that embeddings are shared
+      targets.push_back(static_cast<std::uint8_t>(generator() % 256));
+    }
+  }
+};
+
+/// Away from the zeros and ones that training starts with, where mistakes could hide.
+template <class T>
+void scatter_parameters(model<T>& gpt) {
+  std::mt19937 generator{9};
+  std::normal_distribution<double> normal;
+  for (auto& p : gpt.parameters()) p += static_cast<T>(0.3 * normal(generator));
+}
+
+/// (f(p + h) - f(p - h)) / 2h for every parameter of one tensor. In double with h = 1e-5 both of its errors, about
+/// h^2 f''' and 1e-16 f / h, stay near 1e-10.
+std::vector<double> differences(model<double>& gpt, tiny_batch const& batch, tensor_place const& tensor) {
+  constexpr double h = 1e-5;
+  std::vector<double> result;
+  for (std::int64_t i = 0; i < tensor.size; ++i) {
+    auto& p = gpt.parameters()[static_cast<std::size_t>(tensor.begin + i)];
+    double const kept = p;
+    p = kept + h;
+    double const above = gpt.forward(batch.tokens.data(), batch.targets.data(), 0);
+    p = kept - h;
+    double const below = gpt.forward(batch.tokens.data(), batch.targets.data(), 0);
+    p = kept;
+    result.push_back((above - below) / (2 * h));
+  }
+  return result;
+}
+
+bool agree(std::vector<double> const& numeric, std::vector<double> const& analytic) {
+  double largest = 0, worst = 0;
+  for (std::size_t i = 0; i < numeric.size(); ++i) {
+    largest = std::max(largest, std::abs(analytic[i]));
+    worst = std::max(worst, std::abs(numeric[i] - analytic[i]));
+  }
+  return worst <= 1e-9 + 1e-6 * largest;
+}
+
+TEST_CASE("the gradient of every parameter agrees with central differences") {
+  thread_pool pool{2};
+  model<double> gpt{tiny, linear<double>{plain}, pool, 3};
+  scatter_parameters(gpt);
+  tiny_batch const batch;
+  gpt.forward(batch.tokens.data(), batch.targets.data(), 0);
+  gpt.backward();
+  std::vector<double> const all{gpt.gradients().begin(), gpt.gradients().end()};
+  for (auto const& tensor : gpt.tensors()) {
+    CAPTURE(tensor.name);
+    std::vector<double> analytic{all.begin() + tensor.begin, all.begin() + tensor.begin + tensor.size};
+    auto const numeric = differences(gpt, batch, tensor);
+    CHECK(agree(numeric, analytic));
+    // The control: one entry that is wrong by a thousandth is seen. (Keys' biases have no effect, so no tensor is all 0.)
+    auto const largest = std::max_element(analytic.begin(), analytic.end(),
+                                          [](double a, double b) { return std::abs(a) < std::abs(b); });
+    CHECK(std::abs(*largest) > 1e-5);
+    *largest *= 1.001;
+    CHECK_FALSE(agree(numeric, analytic));
+  }
+}
+
+TEST_CASE("float and double agree") {
+  thread_pool pool{2};
+  tiny_batch const batch;
+  model<double> sharp{tiny, linear<double>{plain}, pool, 3};
+  model<float> gpt{tiny, linear<float>{plain}, pool, 3};
+  scatter_parameters(sharp);
+  std::copy(sharp.parameters().begin(), sharp.parameters().end(), gpt.parameters().begin());
+  double const loss = sharp.forward(batch.tokens.data(), batch.targets.data(), 0);
+  CHECK(gpt.forward(batch.tokens.data(), batch.targets.data(), 0) == doctest::Approx(loss).epsilon(1e-5));
+  sharp.backward();
+  gpt.backward();
+  double error = 0, power = 0;
+  for (std::size_t i = 0; i < sharp.gradients().size(); ++i) {
+    error += std::pow(sharp.gradients()[i] - static_cast<double>(gpt.gradients()[i]), 2);
+    power += std::pow(sharp.gradients()[i], 2);
+  }
+  CHECK(std::sqrt(error / power) < 1e-5);
+}
+
+// ---- the linear layer ----
+
+constexpr int batch_size = 2, time_size = 32, in_size = 32, out_size = 48, row_count = batch_size * time_size;
+
+struct linear_data {
+  std::vector<float> inp = normal_values(row_count * in_size, 1), weight = normal_values(out_size * in_size, 2),
+                     bias = normal_values(out_size, 3), dout = normal_values(row_count * out_size, 4);
+};
+
+struct linear_result {
+  std::vector<float> out = std::vector<float>(row_count * out_size), dinp = std::vector<float>(row_count * in_size),
+                     dweight = std::vector<float>(out_size * in_size), dbias = std::vector<float>(out_size);
+};
+
+template <class R>
+linear_result run_linear(linear_data const& d, R const& recipe, int threads = 2) {
+  thread_pool pool{threads};
+  workspace<float> work{.pool = pool, .seed = 11, .stream = 600};
+  linear_result r;
+  matmul_forward(r.out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, out_size,
+                 recipe, work);
+  matmul_backward(r.dinp.data(), r.dweight.data(), r.dbias.data(), d.dout.data(), d.inp.data(), d.weight.data(),
+                  batch_size, time_size, in_size, out_size, recipe, work);
+  return r;
+}
+
+/// [rows, cols] -> [cols, rows], moved in memory.
+std::vector<float> moved(std::vector<float> const& m, int rows, int cols) {
+  std::vector<float> result(m.size());
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < cols; ++c)
+      result[static_cast<std::size_t>(c * rows + r)] = m[static_cast<std::size_t>(r * cols + c)];
+  return result;
+}
+
+template <class O>
+std::vector<float> quantized(std::vector<float> m, int rows, int cols, O const& how, slot at) {
+  if constexpr (!std::is_same_v<O, loft::none>) {
+    loft::matrix_view<float> const view{m.data(), rows, cols, cols};
+    REQUIRE(loft::fake_quantize(view, view, loft::reseed(how, 11, 600 + static_cast<std::uint64_t>(at))) ==
+            loft::status::ok);
+  }
+  return m;
+}
+
+/// left [rows, depth] * right [cols, depth]^T in double.
+std::vector<double> product_of(std::vector<float> const& left, std::vector<float> const& right, int rows, int cols,
+                               int depth) {
+  std::vector<double> result;
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < cols; ++c) {
+      double sum = 0;
+      for (int i = 0; i < depth; ++i)
+        sum += static_cast<double>(left[static_cast<std::size_t>(r * depth + i)]) *
+               static_cast<double>(right[static_cast<std::size_t>(c * depth + i)]);
+      result.push_back(sum);
+    }
+  return result;
+}
+
+double distance(std::vector<float> const& a, std::vector<double> const& b) {
+  REQUIRE(a.size() == b.size());
+  double error = 0, power = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    error += std::pow(static_cast<double>(a[i]) - b[i], 2);
+    power += b[i] * b[i];
+  }
+  return std::sqrt(error / power);
+}
+
+/// The three products from transposes that were really moved, so that every operand is quantized along its rows.
+template <class R>
+struct expected_products {
+  std::vector<double> out, dinp, dweight;
+
+  expected_products(linear_data const& d, R const& r) {
+    auto const weight_t = moved(d.weight, out_size, in_size), dout_t = moved(d.dout, row_count, out_size),
+               inp_t = moved(d.inp, row_count, in_size);
+    out = product_of(quantized(d.inp, row_count, in_size, r.fprop.left, fprop_left),
+                     quantized(d.weight, out_size, in_size, r.fprop.right, fprop_right), row_count, out_size, in_size);
+    for (std::size_t i = 0; i < out.size(); ++i) out[i] += static_cast<double>(d.bias[i % out_size]);
+    dinp = product_of(quantized(d.dout, row_count, out_size, r.dgrad.left, dgrad_left),
+                      quantized(weight_t, in_size, out_size, r.dgrad.right, dgrad_right), row_count, in_size, out_size);
+    dweight =
+        product_of(quantized(dout_t, out_size, row_count, r.wgrad.left, wgrad_left),
+                   quantized(inp_t, in_size, row_count, r.wgrad.right, wgrad_right), out_size, in_size, row_count);
+  }
+};
+
+TEST_CASE("with every named recipe the three products are those of explicit transposes") {
+  linear_data const d;
+  for (auto const name : loft::recipe_names) {
+    CAPTURE(std::string{name});
+    REQUIRE(loft::visit_recipe(name, [&](auto const& recipe) {
+      expected_products const expected{d, recipe};
+      auto const r = run_linear(d, recipe);
+      CHECK(distance(r.out, expected.out) < 1e-6);
+      CHECK(distance(r.dinp, expected.dinp) < 1e-6);
+      CHECK(distance(r.dweight, expected.dweight) < 1e-6);
+      for (std::size_t i = 0; i < out_size; ++i) {
+        double sum = 0;
+        for (std::size_t row = 0; row < row_count; ++row) sum += static_cast<double>(d.dout[row * out_size + i]);
+        CHECK(static_cast<double>(r.dbias[i]) == doctest::Approx(sum).epsilon(1e-4));
+      }
+    }));
+  }
+}
+
+TEST_CASE("each of the six operands is quantized by its own entry of the recipe") {
+  using coarse = loft::operand<loft::mxfp4>;
+  linear_data const d;
+  expected_products const exact{d, plain};
+  auto const changed = [&](auto const& recipe) {  // the products that quantizing moved by more than rounding
+    expected_products const expected{d, recipe};
+    auto const r = run_linear(d, recipe);
+    CHECK(distance(r.out, expected.out) < 1e-6);
+    CHECK(distance(r.dinp, expected.dinp) < 1e-6);
+    CHECK(distance(r.dweight, expected.dweight) < 1e-6);
+    return std::string{distance(r.out, exact.out) > 1e-2 ? "F" : "-"} +
+           (distance(r.dinp, exact.dinp) > 1e-2 ? "D" : "-") + (distance(r.dweight, exact.dweight) > 1e-2 ? "W" : "-");
+  };
+  using left = loft::product<coarse, loft::none>;
+  using right = loft::product<loft::none, coarse>;
+  using both_none = loft::product<>;
+  CHECK(changed(plain) == "---");
+  CHECK(changed(loft::recipe<left, both_none, both_none>{}) == "F--");
+  CHECK(changed(loft::recipe<right, both_none, both_none>{}) == "F--");
+  CHECK(changed(loft::recipe<both_none, left, both_none>{}) == "-D-");
+  CHECK(changed(loft::recipe<both_none, right, both_none>{}) == "-D-");
+  CHECK(changed(loft::recipe<both_none, both_none, left>{}) == "--W");
+  CHECK(changed(loft::recipe<both_none, both_none, right>{}) == "--W");
+}
+
+TEST_CASE("blocks along the wrong dimension are told apart") {
+  linear_data const d;
+  loft::recipe<loft::product<>, loft::product<loft::none, loft::operand<loft::mxfp4>>> const recipe;
+  auto const wrong = product_of(
+      d.dout, moved(quantized(d.weight, out_size, in_size, recipe.dgrad.right, dgrad_right), out_size, in_size),
+      row_count, in_size, out_size);
+  CHECK(distance(run_linear(d, recipe).dinp, wrong) > 1e-2);
+}
+
+TEST_CASE("the type-erased layer is the layer, backward accumulates, and threads change nothing") {
+  linear_data const d;
+  loft::recipes::nvfp4 const recipe;
+  auto const once = run_linear(d, recipe, 1);
+  thread_pool pool{3};
+  workspace<float> work{.pool = pool, .seed = 11, .stream = 600};
+  linear<float> const layer{recipe};
+  linear_result r;
+  layer.forward(r.out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, out_size,
+                work);
+  for (int i = 0; i < 2; ++i)
+    layer.backward(r.dinp.data(), r.dweight.data(), r.dbias.data(), d.dout.data(), d.inp.data(), d.weight.data(),
+                   batch_size, time_size, in_size, out_size, work);
+  CHECK(r.out == once.out);
+  for (std::size_t i = 0; i < r.dinp.size(); ++i) CHECK(r.dinp[i] == 2 * once.dinp[i]);
+  for (std::size_t i = 0; i < r.dweight.size(); ++i) CHECK(r.dweight[i] == 2 * once.dweight[i]);
+}
+
+TEST_CASE("what LOFT refuses is an error with its message") {
+  thread_pool pool{1};
+  workspace<float> work{.pool = pool};
+  using turned = loft::operand<loft::nvfp4, loft::two_level, loft::nearest_even, loft::hadamard<16>>;
+  loft::recipe<loft::product<turned, turned>> const recipe;
+  std::vector<float> values(1000);
+  CHECK_THROWS_WITH_AS(matmul_forward<>(values.data(), values.data() + 100, values.data() + 500,
+                                        static_cast<float const*>(nullptr), 1, 4, 24, 8, recipe, work),
+                       loft::message(loft::status::rotation_does_not_divide), std::runtime_error);
+}
+
+// ---- text ----
+
+TEST_CASE("texts are read plain and compressed, and bad ones are refused") {
+  scratch_folder const folder;
+  std::string const words = "in the beginning was the word ";
+  save(folder / "plain", words);
+  gzFile const file = gzopen((folder / "packed").c_str(), "wb");
+  std::string many;
+  for (int i = 0; i < 1000; ++i) many += words + std::to_string(i * i);
+  REQUIRE(gzwrite(file, many.data(), static_cast<unsigned>(many.size())) == static_cast<int>(many.size()));
+  REQUIRE(gzclose(file) == Z_OK);
+  auto const text_of = [](std::vector<std::uint8_t> const& bytes) { return std::string{bytes.begin(), bytes.end()}; };
+  CHECK(text_of(read_text(folder / "plain")) == words);
+  CHECK(text_of(read_text(folder / "packed")) == many);
+
+  std::string packed = load(folder / "packed");
+  save(folder / "cut", packed.substr(0, packed.size() / 2));
+  packed[packed.size() / 2] = static_cast<char>(packed[packed.size() / 2] ^ 0x55);
+  save(folder / "damaged", packed);
+  CHECK_THROWS_AS(read_text(folder / "cut"), usage_error);
+  CHECK_THROWS_AS(read_text(folder / "damaged"), usage_error);
+  CHECK_THROWS_AS(read_text(folder / "absent"), usage_error);
+  CHECK_THROWS_AS(read_text(folder.path.string()), usage_error);
+}
+
+TEST_CASE("a text is split 9 to 1, and one that is too short is refused") {
+  std::vector<std::uint8_t> bytes(100);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(i);
+  auto const parts = split(bytes, 9);
+  CHECK(parts.train.size() == 90);
+  CHECK(parts.validation.size() == 10);
+  CHECK(parts.validation.front() == 90);
+  CHECK_THROWS_AS(split(bytes, 10), usage_error);
+  CHECK_THROWS_AS(split({}, 1), usage_error);
+}
+
+TEST_CASE("batches stay within their text, targets follow tokens, one seed gives one sequence") {
+  std::vector<std::uint8_t> bytes(40);
+  for (std::size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<std::uint8_t>(100 + i);
+  sizes const s{3, 8};
+  random_batches a{bytes, s, 4}, b{bytes, s, 4};
+  auto all = even_batches(bytes, s, 2);
+  CHECK(all.front().tokens.front() == 100);
+  CHECK(all.back().targets.back() == 139);
+  for (int i = 0; i < 50; ++i) {
+    all.push_back(a.next());
+    CHECK(all.back().tokens == b.next().tokens);
+  }
+  for (auto const& batch : all) {
+    REQUIRE(batch.tokens.size() == 24);
+    REQUIRE(batch.targets.size() == 24);
+    for (std::size_t i = 0; i < 24; ++i) {
+      CHECK(batch.targets[i] == batch.tokens[i] + 1);
+      CHECK(batch.tokens[i] >= 100);
+      CHECK(batch.targets[i] < 140);
+    }
+  }
+}
+
+// ---- the program ----
+
+struct outcome {
+  int code;
+  std::string out, err;
+};
+
+outcome run_program(std::vector<std::string> const& arguments) {
+  std::vector<char const*> argv{"char_gpt"};
+  for (auto const& argument : arguments) argv.push_back(argument.c_str());
+  std::ostringstream out, err;
+  int const code = run(static_cast<int>(argv.size()), argv.data(), out, err);
+  return {code, out.str(), err.str()};
+}
+
+TEST_CASE("bad options end with exit code 2 and one sentence") {
+  scratch_folder const folder;
+  save(folder / "short", "too short");
+  fs::create_directory(folder / "taken");
+  using arguments = std::vector<std::string>;
+  std::vector<std::pair<arguments, std::string>> const cases{
+      {{"--no-such-option"}, "no-such-option"},
+      {{"extra"}, "extra"},
+      {{"--text", folder / "short", "--steps"}, "--steps"},
+      {{"--steps", "many"}, "--steps"},
+      {{"--steps", "0"}, "--steps must be from 1"},
+      {{"--steps", "-3"}, "--steps must be from 1"},
+      {{"--steps", "99999999999999999999"}, "--steps"},
+      {{"--layers", "0"}, "--layers must be"},
+      {{"--width", "-1"}, "--width must be"},
+      {{"--heads", "0"}, "--heads must be"},
+      {{"--context", "0"}, "--context must be"},
+      {{"--batch", "0"}, "--batch must be"},
+      {{"--eval-every", "0"}, "--eval-every must be"},
+      {{"--eval-batches", "0"}, "--eval-batches must be"},
+      {{"--threads", "-1"}, "--threads must be"},
+      {{"--lr", "0"}, "--lr must be"},
+      {{"--lr", "nan"}, "--lr must be"},
+      {{"--lr", "inf"}, "--lr must be"},
+      {{"--clip", "0"}, "--clip must be"},
+      {{"--weight-decay", "-1"}, "--weight-decay must be"},
+      {{"--seed", "-1"}, "--seed"},
+      {{"--width", "130"}, "multiple of --heads"},
+      {{"--layers", "1000", "--width", "65536"}, "GiB of memory"},
+      {{"--context", "65536", "--batch", "65536"}, "GiB of memory"},
+      {{"--recipes", "fp31"}, "unknown recipe 'fp31'; known are fp32, mxfp8, mxfp4, nvfp4"},
+      {{"--recipes", "fp32,fp32"}, "more than once"},
+      {{"--recipes", ""}, "unknown recipe ''"},
+      {{"--recipes", "nvfp4", "--batch", "1", "--context", "20"}, "multiple of 16 for the rotation of nvfp4"},
+      {{"--text", folder / "absent"}, "cannot read"},
+      {{"--text", folder.path.string()}, "it is a directory"},
+      {{"--text", folder / "short"}, "too short"},
+      {{"--csv", folder / "absent/losses.csv"}, "cannot write"},
+      {{"--plot", folder / "taken"}, "not a plain file"},
+      {{"--plot", "/dev/null"}, "not a plain file"},
+      {{"--csv", folder / "same", "--plot", folder / "same"}, "the same file"},
+      {{"--text", folder / "short", "--csv", folder / "short"}, "must not be replaced"},
+  };
+  for (auto [options, words] : cases) {
+    if (std::count(options.begin(), options.end(), "--text") == 0)  // so that none of them trains, nor needs a text
+      options.insert(options.end(), {"--text", folder / "absent"});
+    auto const r = run_program(options);
+    CAPTURE(r.err);
+    CAPTURE(words);
+    CHECK(r.code == 2);
+    CHECK(r.out.empty());
+    CHECK(r.err.starts_with("char_gpt: "));
+    CHECK(r.err.find(words) != std::string::npos);
+    CHECK(std::count(r.err.begin(), r.err.end(), '\n') == 1);
+  }
+  CHECK(load(folder / "short") == "too short");
+  CHECK(std::distance(fs::directory_iterator{folder.path}, {}) == 2);  // nothing was left behind
+}
+
+TEST_CASE("help is no error") {
+  auto const r = run_program({"--help"});
+  CHECK(r.code == 0);
+  CHECK(r.out.find("--recipes") != std::string::npos);
+  CHECK(r.err.empty());
+}
+
+std::string synthetic_text() {
+  std::mt19937 generator{1};
+  std::string text;
+  while (text.size() < 20000) text += std::array{"tick ", "tock ", "the clock ", "strikes\n"}[generator() % 4];
+  return text;
+}
+
+TEST_CASE("a run learns, and repeats itself whatever the number of threads") {
+  scratch_folder const folder;
+  save(folder / "text", synthetic_text());
+  save(folder / "losses.csv", "an older file");
+  auto const train_with = [&](char const* threads, char const* seed) {
+    return run_program({"--text",
+                        folder / "text",
+                        "--steps",
+                        "60",
+                        "--eval-every",
+                        "20",
+                        "--width",
+                        "32",
+                        "--heads",
+                        "2",
+                        "--layers",
+                        "1",
+                        "--context",
+                        "16",
+                        "--batch",
+                        "4",
+                        "--eval-batches",
+                        "4",
+                        "--quiet",
+                        "--threads",
+                        threads,
+                        "--seed",
+                        seed,
+                        "--csv",
+                        folder / "losses.csv",
+                        "--plot",
+                        folder / "losses.svg"});
+  };
+  auto const first = train_with("1", "7");
+  CAPTURE(first.err);
+  REQUIRE(first.code == 0);
+  auto const csv_first = load(folder / "losses.csv"), svg_first = load(folder / "losses.svg");
+  auto const second = train_with("2", "7"), other = train_with("2", "8");
+  CHECK(second.out == first.out);
+  CHECK(other.out != first.out);
+  CHECK(csv_first != load(folder / "losses.csv"));
+  REQUIRE(train_with("3", "7").code == 0);
+  CHECK(csv_first == load(folder / "losses.csv"));
+  CHECK(svg_first == load(folder / "losses.svg"));
+  CHECK(svg_first.ends_with("</svg>\n"));
+
+  std::istringstream lines{csv_first};
+  std::string line;
+  std::getline(lines, line);
+  CHECK(line == "recipe,step,train_loss,validation_loss");
+  int count = 0;
+  for (; std::getline(lines, line); ++count) {
+    double const validation = std::stod(line.substr(line.rfind(',') + 1));
+    if (line.find(",0,") != std::string::npos) CHECK(validation > 5);     // about log 256
+    if (line.find(",60,") != std::string::npos) CHECK(validation < 2.5);  // 14 letters
+  }
+  CHECK(count == 4 * 4);  // recipes, points
+}
+
+TEST_CASE("a file that cannot be written whole is not written") {
+  scratch_folder const folder;
+  CHECK_THROWS_AS(write_file(folder / "absent/file", "contents"), std::runtime_error);
+  write_file(folder / "file", "old");
+  write_file(folder / "file", "new");
+  CHECK(load(folder / "file") == "new");
+  CHECK(std::distance(fs::directory_iterator{folder.path}, {}) == 1);
+}
+
+}  // namespace
