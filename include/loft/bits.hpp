@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bit patterns of float and double: casts, exact powers of two, a number taken apart. The only bit tricks of the library.
-// Source: IEEE 754-2019, section 3.4 (binary interchange formats).
+// Bit patterns of float and double: casts, exact powers of two, a number taken apart. The only bit tricks of the
+// library. Source: IEEE 754-2019, section 3.4 (binary interchange formats).
 #ifndef LOFT_BITS_HPP
 #define LOFT_BITS_HPP
 
@@ -95,7 +95,8 @@ LOFT_HOST_DEVICE constexpr unpacked<W> unpack(T x) noexcept {
   }
   exponent += static_cast<int>(magnitude >> mantissa_bits);
   word const significand = magnitude == 0 ? word{0} : static_cast<word>((magnitude & (hidden - 1)) | hidden);
-  return {static_cast<W>(static_cast<W>(significand) << (word_bits<W> - 1 - mantissa_bits)), exponent, (bits & sign) != 0};
+  return {static_cast<W>(static_cast<W>(significand) << (word_bits<W> - 1 - mantissa_bits)), exponent,
+          (bits & sign) != 0};
 }
 
 /// x >> count without losing the fact that something was shifted out: the lowest bit keeps it. Any count >= 0.

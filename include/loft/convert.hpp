@@ -31,14 +31,17 @@ LOFT_HOST_DEVICE constexpr code<F> with_sign(std::uint32_t ordinal, bool negativ
 template <Format F, overflow O>
 LOFT_HOST_DEVICE constexpr code<F> overflow_code(bool negative) noexcept {
   constexpr auto spec = F::spec;
-  if (O == overflow::special && spec.has_infinity()) return static_cast<code<F>>(spec.infinity_code() | (negative ? spec.sign_mask() : 0u));
-  if (O == overflow::special && spec.has_nan()) return static_cast<code<F>>(spec.nan_code() | (negative ? spec.sign_mask() : 0u));
+  if (O == overflow::special && spec.has_infinity())
+    return static_cast<code<F>>(spec.infinity_code() | (negative ? spec.sign_mask() : 0u));
+  if (O == overflow::special && spec.has_nan())
+    return static_cast<code<F>>(spec.nan_code() | (negative ? spec.sign_mask() : 0u));
   return with_sign<F>(spec.max_ordinal(), negative);
 }
 
 /// The ordinal of a finite number's magnitude, rounded as if the exponent had no upper end.
 template <Format F, class W, Rounding R>
-LOFT_HOST_DEVICE constexpr std::uint32_t round_to_ordinal(unpacked<W> number, R const& rounding, std::uint64_t index) noexcept {
+LOFT_HOST_DEVICE constexpr std::uint32_t round_to_ordinal(unpacked<W> number, R const& rounding,
+                                                          std::uint64_t index) noexcept {
   constexpr auto spec = F::spec;
   constexpr int least = spec.min_exponent();
   // 1. Without zero and subnormals, nothing lies below the least code.
@@ -51,9 +54,11 @@ LOFT_HOST_DEVICE constexpr std::uint32_t round_to_ordinal(unpacked<W> number, R 
   W const kept = some_kept ? static_cast<W>(number.significand >> dropped_bits) : W{0};
   W const fraction = some_kept ? static_cast<W>(number.significand << (word_bits<W> - dropped_bits))
                                : shift_right_sticky(number.significand, dropped_bits - word_bits<W>);
-  // 4. Exponent and mantissa in one number: a carry out of the mantissa moves to the next binade by itself. The binade above
+  // 4. Exponent and mantissa in one number: a carry out of the mantissa moves to the next binade by itself. The binade
+  // above
   //    the largest number stands for all beyond.
-  std::uint32_t const lower = spec.first_ordinal(min(exponent, spec.max_exponent() + 1)) + static_cast<std::uint32_t>(kept);
+  std::uint32_t const lower =
+      spec.first_ordinal(min(exponent, spec.max_exponent() + 1)) + static_cast<std::uint32_t>(kept);
   // 5. Round.
   return lower + (rounding.up(lower, fraction, number.negative, index) ? 1u : 0u);
 }
@@ -92,8 +97,10 @@ LOFT_HOST_DEVICE constexpr float decode_magnitude(std::uint32_t bits, bool negat
     if (spec.twos_complement && negative) magnitude = spec.sign_mask() - magnitude;
     std::uint32_t const field = magnitude >> spec.mantissa_bits;
     if constexpr (spec.min_exponent() - spec.mantissa_bits >= -126) {
-      // All values are normal floats: the fields move to a float's places, and 2^least is the hidden bit that subnormals lack.
-      std::uint32_t const moved = (magnitude << (23 - spec.mantissa_bits)) + (static_cast<std::uint32_t>(127 - spec.bias) << 23);
+      // All values are normal floats: the fields move to a float's places, and 2^least is the hidden bit that
+      // subnormals lack.
+      std::uint32_t const moved =
+          (magnitude << (23 - spec.mantissa_bits)) + (static_cast<std::uint32_t>(127 - spec.bias) << 23);
       if (field != 0 || !spec.has_zero) return bit_cast<float>(moved);
       return bit_cast<float>(moved + (1u << 23)) - power_of_two(spec.min_exponent());
     } else if constexpr (spec.bias == 127 && spec.has_zero) {
@@ -115,18 +122,23 @@ class minifloat;
 
 /// What `encode` takes: float, double, or any minifloat.
 template <class T>
-concept EncodeSource = std::is_same_v<T, float> || std::is_same_v<T, double> || requires(T x) { typename T::format; x.bits(); };
+concept EncodeSource = std::is_same_v<T, float> || std::is_same_v<T, double> || requires(T x) {
+  typename T::format;
+  x.bits();
+};
 
 /// The code of F nearest to `x` in the sense of `rounding`.
 ///
 /// in: a number; `index` is the element's index, which only stochastic rounding looks at.
 /// rounds: once, from the value itself, whatever the source type. error: at most half a gap for the nearest modes, less
-/// than one gap for the others. NaN: the canonical NaN, or the code of +max in a format without NaN. Infinity and values that
-/// round beyond the largest finite one: as `O` says. -0 and negative underflow keep the sign where the format has -0.
-/// Unsigned formats: a negative value gives the least code, or NaN under `special`. source: design decisions 1 to 6.
+/// than one gap for the others. NaN: the canonical NaN, or the code of +max in a format without NaN. Infinity and
+/// values that round beyond the largest finite one: as `O` says. -0 and negative underflow keep the sign where the
+/// format has -0. Unsigned formats: a negative value gives the least code, or NaN under `special`. source: design
+/// decisions 1 to 6.
 template <Format F, overflow O = overflow::saturate, Rounding R = nearest_even, class T>
 LOFT_HOST_DEVICE constexpr code<F> encode(T x, R rounding = {}, std::uint64_t index = 0) noexcept {
-  static_assert(EncodeSource<T>, "encode takes a float, a double or a minifloat: convert an integer yourself, to say how it rounds");
+  static_assert(EncodeSource<T>,
+                "encode takes a float, a double or a minifloat: convert an integer yourself, to say how it rounds");
   if constexpr (std::is_floating_point_v<T>) return detail::encode_scaled<F, O>(x, 0, rounding, index);
   else return detail::encode_scaled<F, O>(static_cast<float>(x), 0, rounding, index);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the bits of one number mean: format_spec, the Format concept, and what follows from a description.
-// Source: OCP 8-bit Floating Point (OFP8) 1.0, OCP Microscaling Formats (MX) 1.0 section 5.3, IEEE 754-2019 section 3.3.
+// Source: OCP 8-bit Floating Point (OFP8) 1.0, OCP Microscaling Formats (MX) 1.0 section 5.3, IEEE 754-2019 section
+// 3.3.
 #ifndef LOFT_FORMAT_HPP
 #define LOFT_FORMAT_HPP
 
@@ -13,17 +14,17 @@
 
 namespace loft {
 
-/// What the top codes mean. none: all are finite. nan: all ones below the sign is NaN. ieee: the top exponent holds infinity
-/// and NaNs. fnuz: the code of -0 is the only NaN. extended (P3109): one NaN, the code of -0 or in an unsigned format the
-/// top code, and infinity as the largest magnitude below it.
+/// What the top codes mean. none: all are finite. nan: all ones below the sign is NaN. ieee: the top exponent holds
+/// infinity and NaNs. fnuz: the code of -0 is the only NaN. extended (P3109): one NaN, the code of -0 or in an unsigned
+/// format the top code, and infinity as the largest magnitude below it.
 enum class specials { none, nan, ieee, fnuz, extended };
 
 /// A binary floating-point format as a record of facts. Every limit and mask below is derived from it.
 ///
-/// A code is sign, exponent field e, mantissa m, from the top. Its value is (1 + m / 2^mantissa_bits) * 2^(e - bias), and
-/// where `has_zero` holds, field 0 is the subnormals m / 2^mantissa_bits * 2^(1 - bias), zero among them; else field 0 is a
-/// binade like the others. With `twos_complement` a negative code is the two's complement of its magnitude, which makes
-/// the fixed-point integers formats like the rest.
+/// A code is sign, exponent field e, mantissa m, from the top. Its value is (1 + m / 2^mantissa_bits) * 2^(e - bias),
+/// and where `has_zero` holds, field 0 is the subnormals m / 2^mantissa_bits * 2^(1 - bias), zero among them; else
+/// field 0 is a binade like the others. With `twos_complement` a negative code is the two's complement of its
+/// magnitude, which makes the fixed-point integers formats like the rest.
 struct format_spec {
   int exponent_bits, mantissa_bits, bias;
   specials special = specials::none;
@@ -79,10 +80,11 @@ struct format_spec {
   // What encode asks of a description. It counts magnitudes: 0 is the least, and the next code up is the next number.
   LOFT_HOST_DEVICE constexpr std::uint32_t max_ordinal() const noexcept { return max_code(); }
   LOFT_HOST_DEVICE constexpr int mantissa_bits_at(int) const noexcept { return mantissa_bits; }
-  /// The ordinal of a number of exponent `exponent` is this plus its significand, hidden bit included: that bit raises the
-  /// field from 0 to 1, or from nothing where field 0 is a binade itself.
+  /// The ordinal of a number of exponent `exponent` is this plus its significand, hidden bit included: that bit raises
+  /// the field from 0 to 1, or from nothing where field 0 is a binade itself.
   LOFT_HOST_DEVICE constexpr std::uint32_t first_ordinal(int exponent) const noexcept {
-    return (static_cast<std::uint32_t>(exponent - min_exponent()) << mantissa_bits) - (has_zero ? 0u : 1u << mantissa_bits);
+    return (static_cast<std::uint32_t>(exponent - min_exponent()) << mantissa_bits) -
+           (has_zero ? 0u : 1u << mantissa_bits);
   }
   LOFT_HOST_DEVICE constexpr std::uint32_t with_sign(std::uint32_t ordinal, bool negative) const noexcept {
     if (!negative) return ordinal;
@@ -106,11 +108,12 @@ struct format_spec {
   }
 };
 
-/// HiFloat8: the exponent's width is coded too, so that numbers near 1 have 3 mantissa bits and those far from it 2, 1 or 0.
+/// HiFloat8: the exponent's width is coded too, so that numbers near 1 have 3 mantissa bits and those far from it 2, 1
+/// or 0.
 ///
-/// Below the sign stand a prefix (11, 10, 01, 001, 0001 for exponents of 4, 3, 2, 1, 0 bits), the exponent as sign and magnitude
-/// without its leading one, and the mantissa. The prefix 0000 holds 2^(m - 23) for m = 1..7, zero, and as -0 NaN. The largest
-/// code below the sign is infinity's. source: arXiv 2409.16626 section 2.
+/// Below the sign stand a prefix (11, 10, 01, 001, 0001 for exponents of 4, 3, 2, 1, 0 bits), the exponent as sign and
+/// magnitude without its leading one, and the mantissa. The prefix 0000 holds 2^(m - 23) for m = 1..7, zero, and as -0
+/// NaN. The largest code below the sign is infinity's. source: arXiv 2409.16626 section 2.
 struct hifloat8_spec {
   static constexpr bool is_signed = true, has_zero = true, twos_complement = false;
   static constexpr int mantissa_bits = 3;
@@ -124,10 +127,14 @@ struct hifloat8_spec {
   LOFT_HOST_DEVICE constexpr bool has_infinity() const noexcept { return true; }
   LOFT_HOST_DEVICE constexpr bool has_negative_zero() const noexcept { return false; }
   LOFT_HOST_DEVICE constexpr std::uint32_t nan_code() const noexcept { return 0x80; }
-  LOFT_HOST_DEVICE constexpr std::uint32_t infinity_code() const noexcept { return with_sign(max_ordinal() + 1, false); }
+  LOFT_HOST_DEVICE constexpr std::uint32_t infinity_code() const noexcept {
+    return with_sign(max_ordinal() + 1, false);
+  }
   LOFT_HOST_DEVICE constexpr std::uint32_t max_code() const noexcept { return with_sign(max_ordinal(), false); }
   LOFT_HOST_DEVICE constexpr bool is_nan(std::uint32_t code) const noexcept { return code == nan_code(); }
-  LOFT_HOST_DEVICE constexpr bool is_infinity(std::uint32_t code) const noexcept { return (code & 0x7f) == infinity_code(); }
+  LOFT_HOST_DEVICE constexpr bool is_infinity(std::uint32_t code) const noexcept {
+    return (code & 0x7f) == infinity_code();
+  }
   LOFT_HOST_DEVICE constexpr int min_exponent() const noexcept { return -22; }
   LOFT_HOST_DEVICE constexpr int max_exponent() const noexcept { return 15; }
 
@@ -138,8 +145,12 @@ struct hifloat8_spec {
   }
   LOFT_HOST_DEVICE constexpr std::uint32_t first_ordinal(int exponent) const noexcept {
     int const e = exponent;
-    int const first = e < -15 ? e + 23 : e < -7 ? 8 + (e + 15) * 2 : e < -3 ? 24 + (e + 7) * 4
-                    : e < 4   ? 40 + (e + 3) * 8 : e < 8 ? 96 + (e - 4) * 4 : 112 + (e - 8) * 2;
+    int const first = e < -15  ? e + 23
+                      : e < -7 ? 8 + (e + 15) * 2
+                      : e < -3 ? 24 + (e + 7) * 4
+                      : e < 4  ? 40 + (e + 3) * 8
+                      : e < 8  ? 96 + (e - 4) * 4
+                               : 112 + (e - 8) * 2;
     return static_cast<std::uint32_t>(first - (1 << mantissa_bits_at(e)));
   }
   LOFT_HOST_DEVICE constexpr std::uint32_t with_sign(std::uint32_t ordinal, bool negative) const noexcept {
@@ -188,7 +199,8 @@ concept Format = requires {
 namespace detail {
 
 template <int Bits>
-using code_word = std::conditional_t<(Bits > 16), std::uint32_t, std::conditional_t<(Bits > 8), std::uint16_t, std::uint8_t>>;
+using code_word =
+    std::conditional_t<(Bits > 16), std::uint32_t, std::conditional_t<(Bits > 8), std::uint16_t, std::uint8_t>>;
 
 template <class F>
 struct code_of {

@@ -18,8 +18,8 @@ namespace loft {
 
 /// A number stored as a code of F. Conversions in and out are explicit; in rounds to nearest even and saturates.
 ///
-/// Arithmetic computes in float and rounds the result to F; for formats of up to 11 significant bits that equals rounding
-/// the exact result once. Comparisons are those of the values: NaN equals nothing, -0 equals 0.
+/// Arithmetic computes in float and rounds the result to F; for formats of up to 11 significant bits that equals
+/// rounding the exact result once. Comparisons are those of the values: NaN equals nothing, -0 equals 0.
 template <Format F>
 class minifloat {
  public:

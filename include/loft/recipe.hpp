@@ -59,7 +59,8 @@ using uniform = recipe<product<Operand, Operand>, product<Operand, Operand>, pro
 /// MXFP8 E4M3 for all operands, scales by the OCP rule. source: OCP MX 1.0.
 using mxfp8 = uniform<operand<mxfp8_e4m3>>;
 
-/// MXFP4 for all operands, scales by the OCP rule, nearest even. source: OCP MX 1.0; the plain recipe of arXiv 2605.09825.
+/// MXFP4 for all operands, scales by the OCP rule, nearest even. source: OCP MX 1.0; the plain recipe of arXiv
+/// 2605.09825.
 using mxfp4 = uniform<operand<loft::mxfp4>>;
 
 /// The sign vector that NVFP4 training uses for all layers and steps: + + + - + - - - - - - + - + - -.

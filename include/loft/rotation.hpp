@@ -45,13 +45,15 @@ LOFT_HOST_DEVICE constexpr T inverse_sqrt_of_power_of_two(int n) noexcept {
 
 }  // namespace detail
 
-/// The orthonormal Sylvester-Hadamard transform of N values: y_i = 1/sqrt(N) * sum_j (-1)^popcount(i & j) x_j. Its own inverse.
+/// The orthonormal Sylvester-Hadamard transform of N values: y_i = 1/sqrt(N) * sum_j (-1)^popcount(i & j) x_j. Its own
+/// inverse.
 ///
 /// Butterflies over distances 1, 2, 4, ..., N/2, each a sum and a difference in T, then one product with 1/sqrt(N).
 /// That order is part of the result. error: within log2(N) + 1 roundings of the largest partial sum.
 template <int N>
 struct hadamard {
-  static_assert(N >= 1 && (N & (N - 1)) == 0, "hadamard<N>: N must be a power of two; a cut-down matrix is no rotation");
+  static_assert(N >= 1 && (N & (N - 1)) == 0,
+                "hadamard<N>: N must be a power of two; a cut-down matrix is no rotation");
   static constexpr int size = N;
 
   template <class T>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What happens to the dropped bits: the Rounding concept and its models.
-// Source: IEEE 754-2019 section 4.3; round to odd: Boldo and Melquiond, IEEE TC 57(4), 2008; stochastic: design decision 13.
+// Source: IEEE 754-2019 section 4.3; round to odd: Boldo and Melquiond, IEEE TC 57(4), 2008; stochastic: design
+// decision 13.
 #ifndef LOFT_ROUNDING_HPP
 #define LOFT_ROUNDING_HPP
 
@@ -14,14 +15,17 @@
 
 namespace loft {
 
-/// A rounding is a struct with one pure function template: `up<W>(lower, fraction, negative, index)` is true when the magnitude goes to
-/// the next code above `lower`. `fraction` is the exact distance to `lower` in units of the gap, as a binary fraction that
-/// fills its word W (half is the top bit alone); its lowest bit also stands for anything non-zero below it.
+/// A rounding is a struct with one pure function template: `up<W>(lower, fraction, negative, index)` is true when the
+/// magnitude goes to the next code above `lower`. `fraction` is the exact distance to `lower` in units of the gap, as a
+/// binary fraction that fills its word W (half is the top bit alone); its lowest bit also stands for anything non-zero
+/// below it.
 ///
 /// Laws: up(.., 0, ..) is false, so that an exact value stays. A rounding that never leaves the finite numbers also has
-/// `stops_at_max(negative)`: true where a finite value beyond the largest finite one becomes that one, whatever `overflow` says.
+/// `stops_at_max(negative)`: true where a finite value beyond the largest finite one becomes that one, whatever
+/// `overflow` says.
 template <class R>
-concept Rounding = requires(R const rounding, std::uint32_t lower, std::uint32_t fraction, bool negative, std::uint64_t index) {
+concept Rounding = requires(R const rounding, std::uint32_t lower, std::uint32_t fraction, bool negative,
+                            std::uint64_t index) {
   { rounding.template up<std::uint32_t>(lower, fraction, negative, index) } -> std::same_as<bool>;
 };
 
@@ -129,7 +133,8 @@ struct truncated_stochastic_word {
   LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
     constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << Bits) - 1);
     W const bits_given = static_cast<W>(word & mask);
-    return bits_given != 0 && fraction >= static_cast<W>(W{0} - static_cast<W>(bits_given << (detail::word_bits<W> - Bits)));
+    return bits_given != 0 &&
+           fraction >= static_cast<W>(W{0} - static_cast<W>(bits_given << (detail::word_bits<W> - Bits)));
   }
 };
 
@@ -142,8 +147,10 @@ struct stochastic {
   std::uint64_t seed = 0, stream = 0;
 
   template <class W>
-  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool negative, std::uint64_t index) const noexcept {
-    return stochastic_word<Bits>{random_bits<Bits, Generator>(seed, stream, index)}.up(lower, fraction, negative, index);
+  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool negative,
+                                     std::uint64_t index) const noexcept {
+    return stochastic_word<Bits>{random_bits<Bits, Generator>(seed, stream, index)}.up(lower, fraction, negative,
+                                                                                       index);
   }
 };
 
@@ -156,9 +163,10 @@ struct truncated_stochastic {
   std::uint64_t seed = 0, stream = 0;
 
   template <class W>
-  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool negative, std::uint64_t index) const noexcept {
-    return truncated_stochastic_word<Bits>{random_bits<Bits, Generator>(seed, stream, index)}.up(lower, fraction, negative,
-                                                                                                index);
+  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool negative,
+                                     std::uint64_t index) const noexcept {
+    return truncated_stochastic_word<Bits>{random_bits<Bits, Generator>(seed, stream, index)}.up(lower, fraction,
+                                                                                                 negative, index);
   }
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // From the maximum of a block to its scale: the ScaleRule concept and its models, and the scale of a whole tensor.
-// Source: OCP MX 1.0 section 6.3 (floor); arXiv 2607.24953 (ceil); arXiv 2605.09825 (even); arXiv 2509.25149 appendix B (two level).
+// Source: OCP MX 1.0 section 6.3 (floor); arXiv 2607.24953 (ceil); arXiv 2605.09825 (even); arXiv 2509.25149 appendix B
+// (two level).
 #ifndef LOFT_SCALING_HPP
 #define LOFT_SCALING_HPP
 
@@ -25,11 +26,12 @@ struct tensor_scale {
 template <Format F>
 inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.max_code()));
 
-/// A scale rule gives the code of a block's scale: `scale<B>(amax, t)`, where B is the block format, `amax` the largest finite
-/// magnitude of the block, 0 for a block of zeros, and `t` the tensor's scale, 1 where B has none.
+/// A scale rule gives the code of a block's scale: `scale<B>(amax, t)`, where B is the block format, `amax` the largest
+/// finite magnitude of the block, 0 for a block of zeros, and `t` the tensor's scale, 1 where B has none.
 ///
 /// Laws: a block of zeros gets code 0; the result never decodes to NaN or infinity. A rule may also have
-///   candidates, and scale<B>(amax, t, candidate): several scales, of which the one with the least error over the block is
+///   candidates, and scale<B>(amax, t, candidate): several scales, of which the one with the least error over the block
+/// is
 ///     taken, the first of equals; `error` is how it is measured (squared_error if not said);
 ///   statistic<B>, and scale<B>(statistic, t): what it wants to know of a block in the place of its maximum;
 ///   ceiling: the largest block scale that a two-level format aims at (the format's largest if not said);
@@ -37,9 +39,11 @@ inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.ma
 template <class Rule, class B>
 concept ScaleRule = requires(Rule const rule, float amax, tensor_scale t) {
   { rule.template scale<B>(amax, t) } -> std::same_as<code<typename B::scale>>;
-} || requires(Rule const rule, float amax, tensor_scale t, int candidate) {
+}
+|| requires(Rule const rule, float amax, tensor_scale t, int candidate) {
   { rule.template scale<B>(amax, t, candidate) } -> std::same_as<code<typename B::scale>>;
-} || requires(Rule const rule, typename Rule::template statistic<B> const& statistic, tensor_scale t) {
+}
+|| requires(Rule const rule, typename Rule::template statistic<B> const& statistic, tensor_scale t) {
   { rule.template scale<B>(statistic, t) } -> std::same_as<code<typename B::scale>>;
 };
 
@@ -47,7 +51,9 @@ namespace detail {
 
 /// True where a scale format holds powers of two and nothing else, as E8M0 does.
 template <Format F>
-inline constexpr bool is_power_of_two_format = requires { requires F::spec.mantissa_bits == 0 && !F::spec.has_zero; };
+inline constexpr bool is_power_of_two_format = requires {
+  requires F::spec.mantissa_bits == 0 && !F::spec.has_zero;
+};
 
 /// The code of 2^exponent, clamped to the format's range.
 template <Format F>
@@ -74,8 +80,8 @@ LOFT_HOST_DEVICE constexpr unpacked<std::uint32_t> split_amax(float amax) noexce
 
 }  // namespace detail
 
-/// 2^(floor(log2 amax) - emax), emax the exponent of the element's largest value. Values up to one gap above the largest
-/// saturate. source: OCP MX 1.0 section 6.3.
+/// 2^(floor(log2 amax) - emax), emax the exponent of the element's largest value. Values up to one gap above the
+/// largest saturate. source: OCP MX 1.0 section 6.3.
 struct ocp_floor {
   template <class B>
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
@@ -86,7 +92,8 @@ struct ocp_floor {
   }
 };
 
-/// The least power of two with amax / scale <= the element's largest value: nothing saturates (the truncation-free rule).
+/// The least power of two with amax / scale <= the element's largest value: nothing saturates (the truncation-free
+/// rule).
 struct ceil_scale {
   template <class B>
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
@@ -156,8 +163,8 @@ struct division_scale {
 /// The scales of two-level formats: amax of the block over the element's largest value, in units of the tensor's scale,
 /// rounded to nearest even and saturated. source: arXiv 2509.25149 appendix B; design decision 10.
 ///
-/// Ceiling: the largest block scale aimed at, 0 for the format's own. Unbiased: 16/17 of the element's largest value is aimed
-/// at, so that a scale rounded down does not make stochastic rounding clip. source: arXiv 2512.02010.
+/// Ceiling: the largest block scale aimed at, 0 for the format's own. Unbiased: 16/17 of the element's largest value is
+/// aimed at, so that a scale rounded down does not make stochastic rounding clip. source: arXiv 2512.02010.
 template <int Ceiling, bool Unbiased>
 struct basic_two_level {
   /// The tensor's amax where it is known (delayed, reduced over ranks, or fixed); negative: `quantize` computes it.
@@ -169,7 +176,8 @@ struct basic_two_level {
   template <class B>
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t) const noexcept {
     constexpr float inverse_largest = 1.0f / (largest<typename B::element> * shrink);
-    return detail::encode_scale<typename B::scale>(native::multiply(block_amax, native::multiply(t.encode, inverse_largest)));
+    return detail::encode_scale<typename B::scale>(
+        native::multiply(block_amax, native::multiply(t.encode, inverse_largest)));
   }
 };
 using two_level = basic_two_level<0, false>;
@@ -194,8 +202,9 @@ struct maximal_error {
   }
 };
 
-/// Four Over Six: two-level scales under a ceiling of 256, and as a second candidate the scale times 1.5, with which the block's
-/// maximum becomes 4 in place of 6; taken only when its error is strictly smaller. source: arXiv 2512.02010.
+/// Four Over Six: two-level scales under a ceiling of 256, and as a second candidate the scale times 1.5, with which
+/// the block's maximum becomes 4 in place of 6; taken only when its error is strictly smaller. source: arXiv
+/// 2512.02010.
 template <class Error = squared_error>
 struct four_over_six {
   float amax = -1;  ///< as two_level's
@@ -205,7 +214,8 @@ struct four_over_six {
   static constexpr float ceiling = 256;
 
   template <class B>
-  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t, int candidate) const noexcept {
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t,
+                                                           int candidate) const noexcept {
     constexpr float inverse_largest = 1.0f / largest<typename B::element>;
     float const six = native::multiply(block_amax, native::multiply(t.encode, inverse_largest));
     return detail::encode_scale<typename B::scale>(candidate == 0 ? six : native::multiply(six, 1.5f));
@@ -238,8 +248,9 @@ LOFT_HOST_DEVICE constexpr double newton_sqrt(double x) noexcept {
 
 }  // namespace detail
 
-/// The scale from the spread of the block, not its maximum: 2^floor(log2(2.92247856 / 6 * std + 1e-8)), the standard deviation
-/// over the block with its mean removed. Values beyond saturate. source: QuEST and Quartet, arXiv 2502.05003, 2505.14669.
+/// The scale from the spread of the block, not its maximum: 2^floor(log2(2.92247856 / 6 * std + 1e-8)), the standard
+/// deviation over the block with its mean removed. Values beyond saturate. source: QuEST and Quartet, arXiv 2502.05003,
+/// 2505.14669.
 struct quest_scale {
   template <class>
   using statistic = detail::moments;
@@ -273,12 +284,13 @@ struct delayed_amax {
   }
 };
 
-/// s_enc and 1/s_enc for a tensor whose largest finite magnitude is `tensor_amax`: s_enc takes it to `range`, the largest
-/// element times the largest scale; 1 when it is 0, at most the largest float. in: a finite value >= 0.
+/// s_enc and 1/s_enc for a tensor whose largest finite magnitude is `tensor_amax`: s_enc takes it to `range`, the
+/// largest element times the largest scale; 1 when it is 0, at most the largest float. in: a finite value >= 0.
 /// source: design decision 10.
 template <class B>
-LOFT_HOST_DEVICE constexpr tensor_scale tensor_scale_for(
-    float tensor_amax, float range = largest<typename B::element> * largest<typename B::scale>) noexcept {
+LOFT_HOST_DEVICE constexpr tensor_scale tensor_scale_for(float tensor_amax,
+                                                         float range = largest<typename B::element> *
+                                                                       largest<typename B::scale>) noexcept {
   if (detail::magnitude_bits(tensor_amax) == 0) return {};
   std::uint32_t const quotient = detail::magnitude_bits(native::divide(range, tensor_amax));
   float const encode = bit_cast<float>(detail::min(quotient, detail::float_max));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrices and quantized tensors in somebody's memory: views, the sizes of their buffers, scale layouts, status.
-// Source: design section 3 for the interface; tiled_128x4: the scale layout of block-scaled matrix instructions (PTX ISA, tcgen05).
+// Source: design section 3 for the interface; tiled_128x4: the scale layout of block-scaled matrix instructions (PTX
+// ISA, tcgen05).
 #ifndef LOFT_VIEW_HPP
 #define LOFT_VIEW_HPP
 
@@ -14,8 +15,8 @@
 
 namespace loft {
 
-/// A matrix in somebody's memory: element (r, c) is data[r * row_stride + c * col_stride]. Strides are in elements and may be
-/// anything, negative and 0 too, in a view that is read; a transposed view swaps extents and strides.
+/// A matrix in somebody's memory: element (r, c) is data[r * row_stride + c * col_stride]. Strides are in elements and
+/// may be anything, negative and 0 too, in a view that is read; a transposed view swaps extents and strides.
 template <class T>
 struct matrix_view {
   T* data;
@@ -43,21 +44,23 @@ LOFT_HOST_DEVICE constexpr std::int64_t codes_bytes(std::int64_t rows, std::int6
   return rows * packed_bytes<typename B::element>(cols);
 }
 
-// Where the scale of a block lies. A layout maps the grid of scales to memory: `extent(rows, cols)` places are needed for a
-// grid of that size, and `index(row, col, cols)` is the place of one. Places that no scale has are zero.
+// Where the scale of a block lies. A layout maps the grid of scales to memory: `extent(rows, cols)` places are needed
+// for a grid of that size, and `index(row, col, cols)` is the place of one. Places that no scale has are zero.
 
 /// One row of blocks after the other.
 struct row_major {
   static constexpr bool has_padding = false, repeats_rows = false;
-  LOFT_HOST_DEVICE static constexpr std::int64_t extent(std::int64_t rows, std::int64_t cols) noexcept { return rows * cols; }
+  LOFT_HOST_DEVICE static constexpr std::int64_t extent(std::int64_t rows, std::int64_t cols) noexcept {
+    return rows * cols;
+  }
   LOFT_HOST_DEVICE static constexpr std::int64_t index(std::int64_t row, std::int64_t col, std::int64_t cols) noexcept {
     return row * cols + col;
   }
 };
 
 /// Tiles of 128 rows and 4 scales, 512 bytes each, row-major over tiles; within a tile the place is
-/// (row % 32) * 16 + (row / 32) * 4 + col. The hardware reads a scale for every row of the tensor, so the scale of a tile of
-/// several rows stands in each of them.
+/// (row % 32) * 16 + (row / 32) * 4 + col. The hardware reads a scale for every row of the tensor, so the scale of a
+/// tile of several rows stands in each of them.
 struct tiled_128x4 {
   static constexpr bool has_padding = true, repeats_rows = true;
   LOFT_HOST_DEVICE static constexpr std::int64_t extent(std::int64_t rows, std::int64_t cols) noexcept {
@@ -72,11 +75,12 @@ struct tiled_128x4 {
 /// Scales of a [rows, cols] tensor in a layout: one a block; ragged ends have blocks of their own; padding counts.
 template <BlockFormat B, class Layout = row_major>
 LOFT_HOST_DEVICE constexpr std::int64_t scale_count(std::int64_t rows, std::int64_t cols) noexcept {
-  return Layout::extent(Layout::repeats_rows ? rows : detail::ceil_div(rows, B::shape.rows), detail::ceil_div(cols, B::shape.cols));
+  return Layout::extent(Layout::repeats_rows ? rows : detail::ceil_div(rows, B::shape.rows),
+                        detail::ceil_div(cols, B::shape.cols));
 }
 
-/// A quantized tensor in somebody's memory: codes_bytes<B>(rows, cols) bytes, scale_count<B>(rows, cols) scales, and for formats
-/// with a tensor scale a float, the factor that decoding multiplies with; null where the format has none.
+/// A quantized tensor in somebody's memory: codes_bytes<B>(rows, cols) bytes, scale_count<B>(rows, cols) scales, and
+/// for formats with a tensor scale a float, the factor that decoding multiplies with; null where the format has none.
 /// quantized_view<B const> reads only, and any quantized_view<B> converts to it.
 template <BlockFormat B>
 struct quantized_view {
@@ -95,8 +99,8 @@ struct quantized_view {
   }
 };
 
-/// Rows [first, first + count) of a tensor, for callers that share its rows out to threads of their own; a count below 0 is
-/// all the rest. `first`, and `count` unless it reaches the end, are multiples of the block's rows.
+/// Rows [first, first + count) of a tensor, for callers that share its rows out to threads of their own; a count below
+/// 0 is all the rest. `first`, and `count` unless it reaches the end, are multiples of the block's rows.
 struct row_range {
   std::int64_t first = 0, count = -1;
 };
@@ -118,16 +122,26 @@ enum class status {
 /// The status as a sentence.
 LOFT_HOST_DEVICE constexpr char const* message(status s) noexcept {
   switch (s) {
-    case status::ok: return "no error";
-    case status::null_pointer: return "a view with elements has a null pointer";
-    case status::negative_extent: return "a view has a negative number of rows or columns";
-    case status::extent_overflow: return "rows times columns do not fit in 64 bits";
-    case status::shape_mismatch: return "the input and the output differ in rows or columns";
-    case status::overlapping_output: return "two elements of the output share memory: check its strides";
-    case status::missing_tensor_scale: return "the format has a tensor scale, and the view has no place for it";
-    case status::rotation_does_not_divide: return "the number of columns is not a multiple of the rotation's size";
-    case status::invalid_amax: return "the known amax of the two-level rule is not finite";
-    case status::invalid_row_range: return "the range of rows does not start at a block or leaves the tensor";
+    case status::ok:
+      return "no error";
+    case status::null_pointer:
+      return "a view with elements has a null pointer";
+    case status::negative_extent:
+      return "a view has a negative number of rows or columns";
+    case status::extent_overflow:
+      return "rows times columns do not fit in 64 bits";
+    case status::shape_mismatch:
+      return "the input and the output differ in rows or columns";
+    case status::overlapping_output:
+      return "two elements of the output share memory: check its strides";
+    case status::missing_tensor_scale:
+      return "the format has a tensor scale, and the view has no place for it";
+    case status::rotation_does_not_divide:
+      return "the number of columns is not a multiple of the rotation's size";
+    case status::invalid_amax:
+      return "the known amax of the two-level rule is not finite";
+    case status::invalid_row_range:
+      return "the range of rows does not start at a block or leaves the tensor";
   }
   return "unknown status";
 }
