@@ -4,6 +4,8 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -117,7 +119,7 @@ TEST_CASE("the gradient of every parameter agrees with central differences") {
     std::vector<double> analytic{all.begin() + tensor.begin, all.begin() + tensor.begin + tensor.size};
     auto const numeric = differences(gpt, batch, tensor);
     CHECK(agree(numeric, analytic));
-    // The control: one entry that is wrong by a thousandth is seen. (Keys' biases have no effect, so no tensor is all 0.)
+    // The control: one entry that is wrong by a thousandth is seen, and no tensor is all 0.
     auto const largest = std::max_element(analytic.begin(), analytic.end(),
                                           [](double a, double b) { return std::abs(a) < std::abs(b); });
     CHECK(std::abs(*largest) > 1e-5);
@@ -305,6 +307,29 @@ TEST_CASE("the type-erased layer is the layer, backward accumulates, and threads
   for (std::size_t i = 0; i < r.dweight.size(); ++i) CHECK(r.dweight[i] == 2 * once.dweight[i]);
 }
 
+TEST_CASE("the report tells bits and noise of each operand") {
+  using how = loft::operand<loft::mxfp8_e4m3>;
+  linear_data const d;
+  thread_pool pool{1};
+  quantization_report report;
+  workspace<float> work{.pool = pool, .report = &report};
+  loft::recipe<loft::product<loft::none, how>> const recipe;
+  std::vector<float> out(row_count * out_size);
+  matmul_forward(out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, out_size,
+                 recipe, work);
+  auto const copy = quantized(d.weight, out_size, in_size, how{}, fprop_right);
+  double signal = 0, noise = 0;
+  for (std::size_t i = 0; i < copy.size(); ++i) {
+    signal += std::pow(static_cast<double>(d.weight[i]), 2);
+    noise += std::pow(static_cast<double>(d.weight[i]) - static_cast<double>(copy[i]), 2);
+  }
+  CHECK(report.slots[fprop_left].tensors == 0);
+  CHECK(report.slots[fprop_right].tensors == 1);
+  CHECK(report.slots[fprop_right].decibels == doctest::Approx(10 * std::log10(signal / noise)));
+  CHECK(report.elements == row_count * in_size + out_size * in_size);
+  CHECK(report.bits == 32 * row_count * in_size + (8 + 8.0 / 32) * out_size * in_size);
+}
+
 TEST_CASE("what LOFT refuses is an error with its message") {
   thread_pool pool{1};
   workspace<float> work{.pool = pool};
@@ -433,7 +458,9 @@ TEST_CASE("bad options end with exit code 2 and one sentence") {
       {{"--csv", folder / "same", "--plot", folder / "same"}, "the same file"},
       {{"--text", folder / "short", "--csv", folder / "short"}, "must not be replaced"},
   };
-  for (auto [options, words] : cases) {
+  for (auto const& one : cases) {
+    auto options = one.first;
+    auto const& words = one.second;
     if (std::count(options.begin(), options.end(), "--text") == 0)  // so that none of them trains, nor needs a text
       options.insert(options.end(), {"--text", folder / "absent"});
     auto const r = run_program(options);

@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The layers that stay in float32. Every loop writes disjoint parts, and every sum has one order.
+#include "layers.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <Eigen/Core>
+
+namespace char_gpt {
+namespace {
+
+/// f(0) + ... + f(count - 1) in 16 running sums: an order that vector units can follow, and always the same.
+template <class T, class F>
+T sum(std::int64_t count, F const& f) {
+  constexpr int lanes = 16;
+  T lane[lanes] = {};
+  std::int64_t i = 0;
+  for (; i + lanes <= count; i += lanes)
+    for (int j = 0; j < lanes; ++j) lane[j] += f(i + j);
+  for (int j = 0; i < count; ++i, ++j) lane[j] += f(i);
+  for (int half = lanes / 2; half > 0; half /= 2)
+    for (int j = 0; j < half; ++j) lane[j] += lane[j + half];
+  return lane[0];
+}
+
+template <class T>
+using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class T>
+using strided = Eigen::Map<matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
+template <class T>
+using strided_const = Eigen::Map<matrix<T> const, Eigen::Unaligned, Eigen::OuterStride<>>;
+
+/// Where one head of one sequence lies in the arrays of attention.
+struct head_place {
+  std::int64_t qkv, out, probabilities;
+  int size;
+};
+
+head_place place_of(int index, sizes s, int width, int heads) {
+  int const sequence = index / heads, head = index % heads, size = width / heads;
+  std::int64_t const row = std::int64_t{sequence} * s.time;
+  return {row * 3 * width + head * size, row * width + head * size, std::int64_t{index} * s.time * s.time, size};
+}
+
+/// Turns row[0..count) into its softmax.
+template <class T>
+void softmax(T* row, int count) {
+  T const top = *std::max_element(row, row + count);
+  for (int i = 0; i < count; ++i) row[i] = std::exp(row[i] - top);
+  T const scale = T{1} / sum<T>(count, [&](std::int64_t i) { return row[i]; });
+  for (int i = 0; i < count; ++i) row[i] *= scale;
+}
+
+/// The logistic function of twice GELU's inner polynomial: GELU(x) = x * gate(x).
+template <class T>
+T gate(T x) {
+  return T{1} / (T{1} + std::exp(T(-1.5957691216057308) * (x + T(0.044715) * x * x * x)));  // 2 sqrt(2 / pi)
+}
+
+}  // namespace
+
+template <class T>
+void embedding_forward(T* out, std::uint8_t const* tokens, T const* token_table, T const* position_table, sizes s,
+                       int width, thread_pool& pool) {
+  pool.for_parts(s.rows(), [&](range rows) {
+    for (auto row = rows.begin; row < rows.end; ++row) {
+      T const* token = token_table + std::int64_t{tokens[row]} * width;
+      T const* position = position_table + row % s.time * width;
+      for (int i = 0; i < width; ++i) out[row * width + i] = token[i] + position[i];
+    }
+  });
+}
+
+template <class T>
+void embedding_backward(T* dtoken_table, T* dposition_table, T const* dout, std::uint8_t const* tokens, sizes s,
+                        int width, thread_pool& pool) {
+  pool.for_parts(width, [&](range columns) {  // rows share table entries, columns do not
+    for (std::int64_t row = 0; row < s.rows(); ++row) {
+      T* dtoken = dtoken_table + std::int64_t{tokens[row]} * width;
+      T* dposition = dposition_table + row % s.time * width;
+      for (auto i = columns.begin; i < columns.end; ++i) {
+        dtoken[i] += dout[row * width + i];
+        dposition[i] += dout[row * width + i];
+      }
+    }
+  });
+}
+
+template <class T>
+void layer_norm_forward(T* out, T* mean, T* inverse, T const* inp, T const* weight, T const* bias, std::int64_t rows,
+                        int width, thread_pool& pool) {
+  pool.for_parts(rows, [&](range part) {
+    for (auto row = part.begin; row < part.end; ++row) {
+      T const* x = inp + row * width;
+      T const m = sum<T>(width, [&](std::int64_t i) { return x[i]; }) / T(width);
+      T const variance = sum<T>(width, [&](std::int64_t i) { return (x[i] - m) * (x[i] - m); }) / T(width);
+      T const scale = T{1} / std::sqrt(variance + T(1e-5));
+      for (int i = 0; i < width; ++i) out[row * width + i] = (x[i] - m) * scale * weight[i] + bias[i];
+      mean[row] = m;
+      inverse[row] = scale;
+    }
+  });
+}
+
+template <class T>
+void layer_norm_backward(T* dinp, T* dweight, T* dbias, T const* dout, T const* inp, T const* mean, T const* inverse,
+                         T const* weight, std::int64_t rows, int width, thread_pool& pool) {
+  pool.for_parts(rows, [&](range part) {
+    for (auto row = part.begin; row < part.end; ++row) {
+      T const* x = inp + row * width;
+      T const* d = dout + row * width;
+      T const m = mean[row], scale = inverse[row];
+      auto const dnormal = [&](std::int64_t i) { return d[i] * weight[i]; };
+      auto const normal = [&](std::int64_t i) { return (x[i] - m) * scale; };
+      T const plain = sum<T>(width, dnormal) / T(width);
+      T const along = sum<T>(width, [&](std::int64_t i) { return dnormal(i) * normal(i); }) / T(width);
+      for (int i = 0; i < width; ++i) dinp[row * width + i] += (dnormal(i) - plain - normal(i) * along) * scale;
+    }
+  });
+  pool.for_parts(width, [&](range columns) {
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (auto i = columns.begin; i < columns.end; ++i) {
+        T const d = dout[row * width + i];
+        dweight[i] += d * (inp[row * width + i] - mean[row]) * inverse[row];
+        dbias[i] += d;
+      }
+  });
+}
+
+template <class T>
+void attention_forward(T* out, T* probabilities, T const* qkv, sizes s, int width, int heads, thread_pool& pool) {
+  pool.run(s.batch * heads, [&](int index) {
+    head_place const at = place_of(index, s, width, heads);
+    Eigen::OuterStride<> const in_rows{std::int64_t{3} * width}, out_rows{width};
+    strided_const<T> const query{qkv + at.qkv, s.time, at.size, in_rows};
+    strided_const<T> const key{qkv + at.qkv + width, s.time, at.size, in_rows};
+    strided_const<T> const value{qkv + at.qkv + 2 * width, s.time, at.size, in_rows};
+    Eigen::Map<matrix<T>> weights{probabilities + at.probabilities, s.time, s.time};
+    weights.noalias() = query * key.transpose() * (T{1} / std::sqrt(T(at.size)));
+    for (int row = 0; row < s.time; ++row) {
+      T* const begin = weights.data() + std::int64_t{row} * s.time;
+      softmax(begin, row + 1);
+      std::fill(begin + row + 1, begin + s.time, T{0});  // a token sees no later one
+    }
+    strided<T>{out + at.out, s.time, at.size, out_rows}.noalias() = weights * value;
+  });
+}
+
+template <class T>
+void attention_backward(T* dqkv, T* scratch, T const* dout, T const* qkv, T const* probabilities, sizes s, int width,
+                        int heads, thread_pool& pool) {
+  pool.run(s.batch * heads, [&](int index) {
+    head_place const at = place_of(index, s, width, heads);
+    Eigen::OuterStride<> const in_rows{std::int64_t{3} * width}, out_rows{width};
+    strided_const<T> const query{qkv + at.qkv, s.time, at.size, in_rows};
+    strided_const<T> const key{qkv + at.qkv + width, s.time, at.size, in_rows};
+    strided_const<T> const value{qkv + at.qkv + 2 * width, s.time, at.size, in_rows};
+    strided_const<T> const dmixed{dout + at.out, s.time, at.size, out_rows};
+    Eigen::Map<matrix<T> const> const weights{probabilities + at.probabilities, s.time, s.time};
+    Eigen::Map<matrix<T>> dscores{scratch + at.probabilities, s.time, s.time};
+    dscores.noalias() = dmixed * value.transpose();
+    T const scale = T{1} / std::sqrt(T(at.size));
+    for (int row = 0; row < s.time; ++row) {
+      T* const d = dscores.data() + std::int64_t{row} * s.time;
+      T const* const p = weights.data() + std::int64_t{row} * s.time;
+      T const mean = sum<T>(row + 1, [&](std::int64_t i) { return d[i] * p[i]; });
+      for (int i = 0; i < s.time; ++i) d[i] = p[i] * (d[i] - mean) * scale;  // p is 0 where the mask is
+    }
+    strided<T>{dqkv + at.qkv, s.time, at.size, in_rows}.noalias() = dscores * key;
+    strided<T>{dqkv + at.qkv + width, s.time, at.size, in_rows}.noalias() = dscores.transpose() * query;
+    strided<T>{dqkv + at.qkv + 2 * width, s.time, at.size, in_rows}.noalias() = weights.transpose() * dmixed;
+  });
+}
+
+template <class T>
+void gelu_forward(T* out, T const* inp, std::int64_t count, thread_pool& pool) {
+  pool.for_parts(count, [&](range part) {
+    for (auto i = part.begin; i < part.end; ++i) out[i] = inp[i] * gate(inp[i]);
+  });
+}
+
+template <class T>
+void gelu_backward(T* gradient, T const* inp, std::int64_t count, thread_pool& pool) {
+  pool.for_parts(count, [&](range part) {
+    for (auto i = part.begin; i < part.end; ++i) {
+      T const x = inp[i], g = gate(x);
+      T const inner = T(1.5957691216057308) * (T{1} + T(3 * 0.044715) * x * x);
+      gradient[i] *= g + x * g * (T{1} - g) * inner;
+    }
+  });
+}
+
+template <class T>
+double cross_entropy(T* logits, T* row_losses, std::uint8_t const* targets, std::int64_t rows, int classes,
+                     thread_pool& pool) {
+  pool.for_parts(rows, [&](range part) {
+    for (auto row = part.begin; row < part.end; ++row) {
+      T* const p = logits + row * classes;
+      T const top = *std::max_element(p, p + classes), right = p[targets[row]];
+      for (int i = 0; i < classes; ++i) p[i] = std::exp(p[i] - top);
+      T const total = sum<T>(classes, [&](std::int64_t i) { return p[i]; });
+      row_losses[row] = std::log(total) + top - right;
+      T const scale = T{1} / (total * T(rows));
+      for (int i = 0; i < classes; ++i) p[i] *= scale;
+      p[targets[row]] -= T{1} / T(rows);
+    }
+  });
+  double total = 0;
+  for (std::int64_t row = 0; row < rows; ++row) total += static_cast<double>(row_losses[row]);
+  return total / static_cast<double>(rows);
+}
+
+#define CHAR_GPT_LAYERS(T)                                                                                           \
+  template void embedding_forward(T*, std::uint8_t const*, T const*, T const*, sizes, int, thread_pool&);            \
+  template void embedding_backward(T*, T*, T const*, std::uint8_t const*, sizes, int, thread_pool&);                 \
+  template void layer_norm_forward(T*, T*, T*, T const*, T const*, T const*, std::int64_t, int, thread_pool&);       \
+  template void layer_norm_backward(T*, T*, T*, T const*, T const*, T const*, T const*, T const*, std::int64_t, int, \
+                                    thread_pool&);                                                                   \
+  template void attention_forward(T*, T*, T const*, sizes, int, int, thread_pool&);                                  \
+  template void attention_backward(T*, T*, T const*, T const*, T const*, sizes, int, int, thread_pool&);             \
+  template void gelu_forward(T*, T const*, std::int64_t, thread_pool&);                                              \
+  template void gelu_backward(T*, T const*, std::int64_t, thread_pool&);                                             \
+  template double cross_entropy(T*, T*, std::uint8_t const*, std::int64_t, int, thread_pool&);
+CHAR_GPT_LAYERS(float)
+CHAR_GPT_LAYERS(double)  // for the gradient tests
+#undef CHAR_GPT_LAYERS
+
+}  // namespace char_gpt

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the command line says, checked.
+#pragma once
+
+#include <cstdint>
+#include <iosfwd>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "model.hpp"
+
+namespace char_gpt {
+
+/// Where the Debian package dict-jargon puts the Jargon File.
+inline constexpr char default_text[] = "/usr/share/dictd/jargon.dict.dz";
+
+struct options {
+  std::vector<std::string> recipes{"fp32", "mxfp8", "mxfp4", "nvfp4"};
+  std::string text = default_text, csv, plot;
+  model_shape shape;
+  int steps = 1000, eval_every = 100, eval_batches = 16, threads = 0;
+  double learning_rate = 3e-3, weight_decay = 0.1, clip = 1, max_memory = 2;  // the last in GiB
+  std::int64_t seed = 1;
+  bool quiet = false;
+};
+
+/// The options, or nothing where help was asked for and printed to `out`. Throws usage_error.
+std::optional<options> parse_options(int argc, char const* const* argv, std::ostream& out);
+
+}  // namespace char_gpt

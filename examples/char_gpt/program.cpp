@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// Options, text, one training for each recipe, and the reports.
+#include "program.hpp"
+
+#include <exception>
+#include <filesystem>
+#include <ostream>
+#include <vector>
+
+#include "errors.hpp"
+#include "options.hpp"
+#include "report.hpp"
+#include "trainer.hpp"
+
+namespace char_gpt {
+namespace {
+
+std::vector<std::uint8_t> read_text_of(options const& o) {
+  std::error_code ignored;
+  if (o.text == default_text && !std::filesystem::exists(o.text, ignored))
+    throw usage_error{"there is no text to learn: install the Debian package dict-jargon, or name a file with --text"};
+  return read_text(o.text);
+}
+
+void compare(options const& o, std::ostream& out, std::ostream& err) {
+  auto const bytes = read_text_of(o);
+  auto const text = split(bytes, o.shape.context);
+  thread_pool pool{o.threads};
+  std::vector<result> results;
+  for (auto const& name : o.recipes)
+    loft::visit_recipe(
+        name, [&](auto const& recipe) { results.push_back(train(o, text, name, linear<float>{recipe}, pool)); });
+  out << table(results) << std::flush;
+  err << times(results) << std::flush;
+  if (!o.csv.empty()) write_file(o.csv, csv(results));
+  if (!o.plot.empty()) write_file(o.plot, plot(results));
+}
+
+}  // namespace
+
+int run(int argc, char const* const* argv, std::ostream& out, std::ostream& err) {
+  try {
+    if (auto const o = parse_options(argc, argv, out)) compare(*o, out, err);
+    return 0;
+  } catch (usage_error const& error) {
+    err << "char_gpt: " << error.what() << '\n';
+    return 2;
+  } catch (std::exception const& error) {
+    err << "char_gpt: " << error.what() << '\n';
+    return 1;
+  }
+}
+
+}  // namespace char_gpt

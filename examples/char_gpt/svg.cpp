@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The plot: one line for each recipe, axes with ticks, a legend.
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <iomanip>
+#include <sstream>
+
+#include "report.hpp"
+
+namespace char_gpt {
+namespace {
+
+constexpr double width = 760, height = 460, left = 70, right = 130, top = 40, bottom = 56;
+constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};  // Okabe and Ito
+
+/// A linear scale with round ticks.
+struct axis {
+  double least, most, from, to, tick;
+
+  axis(double low, double high, double pixel_from, double pixel_to) : from{pixel_from}, to{pixel_to} {
+    double const span = std::max(high - low, 1e-6), power = std::pow(10.0, std::floor(std::log10(span / 4)));
+    tick = power * (span / power > 40 ? 10 : span / power > 20 ? 5 : span / power > 8 ? 2 : 1);
+    least = std::floor(low / tick) * tick;
+    most = std::ceil(high / tick) * tick;
+  }
+  double operator()(double value) const { return from + (value - least) / (most - least) * (to - from); }
+};
+
+std::string text(double x, double y, char const* anchor, std::string const& words, std::string const& more = "") {
+  std::ostringstream out;
+  out << "<text x='" << x << "' y='" << y << "' text-anchor='" << anchor << "' " << more << '>' << words << "</text>\n";
+  return out.str();
+}
+
+std::string line(double x1, double y1, double x2, double y2, char const* colour, double stroke) {
+  std::ostringstream out;
+  out << "<line x1='" << x1 << "' y1='" << y1 << "' x2='" << x2 << "' y2='" << y2 << "' stroke='" << colour
+      << "' stroke-width='" << stroke << "'/>\n";
+  return out.str();
+}
+
+/// With the digits that tell neighbouring ticks apart.
+std::string number(double value, double tick) {
+  std::ostringstream out;
+  out << std::fixed << std::setprecision(std::max(0, static_cast<int>(-std::floor(std::log10(tick * 1.001))))) << value;
+  return out.str();
+}
+
+std::string grid(axis const& x, axis const& y) {
+  std::string out;
+  for (double v = x.least; v < x.most + x.tick / 2; v += x.tick)
+    out += line(x(v), y.from, x(v), y.from + 5, "#444", 1) + text(x(v), y.from + 20, "middle", number(v, x.tick));
+  for (double v = y.least; v < y.most + y.tick / 2; v += y.tick)
+    out += line(x.from, y(v), x.to, y(v), "#ddd", 1) + text(x.from - 8, y(v) + 4, "end", number(v, y.tick));
+  out += line(x.from, y.from, x.to, y.from, "#444", 1) + line(x.from, y.from, x.from, y.to, "#444", 1);
+  return out + text((x.from + x.to) / 2, height - 12, "middle", "training step") +
+         text(width / 2, 22, "middle", "Validation loss by recipe", "font-size='16'") +
+         text(20, (y.from + y.to) / 2, "middle", "nats a byte",
+              "transform='rotate(-90 20 " + number((y.from + y.to) / 2, 1) + ")'");
+}
+
+}  // namespace
+
+std::string plot(std::span<result const> results) {
+  double last = 1, low = 1e30, high = -1e30;
+  for (auto const& r : results)
+    for (auto const& point : r.curve) {
+      last = std::max(last, static_cast<double>(point.step));
+      if (point.step == 0 || !std::isfinite(point.validation_loss)) continue;  // the start would dwarf the rest
+      low = std::min(low, point.validation_loss);
+      high = std::max(high, point.validation_loss);
+    }
+  if (low > high) low = 0, high = 1;
+  axis const x{0, last, left, width - right}, y{low, high, height - bottom, top};
+  std::ostringstream out;
+  out << "<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 " << width << ' ' << height
+      << "' font-family='sans-serif' font-size='13' fill='#222'>\n<rect width='100%' height='100%' fill='white'/>\n"
+      << grid(x, y);
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    char const* const colour = colours[i % colours.size()];
+    double const legend = top + 10 + 22 * static_cast<double>(i);
+    out << "<polyline fill='none' stroke-width='2' stroke='" << colour << "' points='";
+    for (auto const& point : results[i].curve)
+      if (point.step != 0 && std::isfinite(point.validation_loss))
+        out << x(point.step) << ',' << y(point.validation_loss) << ' ';
+    out << "'/>\n"
+        << line(width - right + 16, legend, width - right + 40, legend, colour, 3)
+        << text(width - right + 48, legend + 4, "start", results[i].recipe);
+  }
+  out << "</svg>\n";
+  return out.str();
+}
+
+}  // namespace char_gpt

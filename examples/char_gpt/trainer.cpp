@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The training loop.
+#include "trainer.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <limits>
+
+#include "adamw.hpp"
+#include "progress.hpp"
+
+namespace char_gpt {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+// Evaluations number their passes from here, training steps from 0: no two share a stream of stochastic rounding.
+constexpr std::uint64_t first_evaluation_pass = std::uint64_t{1} << 32;
+
+double seconds_since(clock::time_point start) { return std::chrono::duration<double>(clock::now() - start).count(); }
+
+double evaluate(model<float>& gpt, std::vector<batch_of_text> const& batches) {
+  double total = 0;
+  for (std::size_t i = 0; i < batches.size(); ++i)
+    total += gpt.forward(batches[i].tokens.data(), batches[i].targets.data(), first_evaluation_pass + i);
+  return total / static_cast<double>(batches.size());
+}
+
+/// The time that a tenth of the steps beat: other work on the machine can only lengthen a step.
+double undisturbed(std::vector<double> seconds) {
+  auto const place = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 10);
+  std::nth_element(seconds.begin(), place, seconds.end());
+  return *place;
+}
+
+quantization_report measure(model<float>& gpt, batch_of_text const& batch) {
+  quantization_report report;
+  gpt.report_to(&report);
+  gpt.forward(batch.tokens.data(), batch.targets.data(), first_evaluation_pass);
+  gpt.backward();
+  gpt.report_to(nullptr);
+  return report;
+}
+
+}  // namespace
+
+result train(options const& o, split_text const& text, std::string const& recipe, linear<float> quantized,
+             thread_pool& pool) {
+  auto const start = clock::now();
+  auto const seed = static_cast<std::uint64_t>(o.seed);
+  model<float> gpt{o.shape, quantized, pool, seed};
+  adamw optimizer{gpt.tensors(), gpt.parameters().size(), o.weight_decay};
+  random_batches batches{text.train, o.shape.batch_sizes(), seed};
+  auto const validation = even_batches(text.validation, o.shape.batch_sizes(), o.eval_batches);
+  progress line{recipe, o.steps, o.shape.batch_sizes().rows(), o.quiet};
+
+  result r;
+  r.recipe = recipe;
+  r.curve.push_back({0, std::numeric_limits<double>::quiet_NaN(), evaluate(gpt, validation)});
+  std::vector<double> step_seconds;
+  double total_loss = 0;
+  for (int step = 0; step < o.steps && !r.diverged; ++step) {
+    auto const batch = batches.next();
+    auto const step_start = clock::now();
+    double const loss = gpt.forward(batch.tokens.data(), batch.targets.data(), static_cast<std::uint64_t>(step));
+    gpt.backward();
+    optimizer.step(gpt.parameters(), gpt.gradients(), clip_factor(gpt.gradients(), o.clip),
+                   learning_rate(o.learning_rate, step, o.steps), pool);
+    step_seconds.push_back(seconds_since(step_start));
+    total_loss += loss;
+    line.show(step + 1, loss);
+    int const since = step + 1 - r.curve.back().step;
+    if (since < o.eval_every && step + 1 < o.steps && std::isfinite(loss)) continue;
+    r.curve.push_back({step + 1, total_loss / since, evaluate(gpt, validation)});
+    total_loss = 0;
+    r.diverged = !std::isfinite(loss) || !std::isfinite(r.curve.back().validation_loss);
+  }
+  r.quantization = measure(gpt, validation.front());
+  r.step_seconds = undisturbed(std::move(step_seconds));
+  r.seconds = seconds_since(start);
+  return r;
+}
+
+}  // namespace char_gpt
