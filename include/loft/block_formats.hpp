@@ -20,6 +20,7 @@
 
 namespace loft {
 
+/// The rows and columns of a block.
 struct block_shape {
   int rows, cols;
 };
@@ -39,21 +40,22 @@ concept BlockFormat = requires {
 
 // clang-format off
 // The catalogue. OCP MX formats: 32 elements share a power of two.
-struct mxfp4 { using element = e2m1; using scale = e8m0; static constexpr block_shape shape{1, 32}; };
-struct mxfp6_e2m3 { using element = e2m3; using scale = e8m0; static constexpr block_shape shape{1, 32}; };
-struct mxfp6_e3m2 { using element = e3m2; using scale = e8m0; static constexpr block_shape shape{1, 32}; };
-struct mxfp8_e4m3 { using element = e4m3; using scale = e8m0; static constexpr block_shape shape{1, 32}; };
-struct mxfp8_e5m2 { using element = e5m2; using scale = e8m0; static constexpr block_shape shape{1, 32}; };
-struct mxint8 { using element = int8; using scale = e8m0; static constexpr block_shape shape{1, 32}; };
+struct mxfp4 { using element = e2m1; using scale = e8m0; static constexpr block_shape shape{1, 32}; };       // MX, FP4
+struct mxfp6_e2m3 { using element = e2m3; using scale = e8m0; static constexpr block_shape shape{1, 32}; };  // MX, FP6
+struct mxfp6_e3m2 { using element = e3m2; using scale = e8m0; static constexpr block_shape shape{1, 32}; };  // MX, FP6
+struct mxfp8_e4m3 { using element = e4m3; using scale = e8m0; static constexpr block_shape shape{1, 32}; };  // MX, FP8
+struct mxfp8_e5m2 { using element = e5m2; using scale = e8m0; static constexpr block_shape shape{1, 32}; };  // MX, FP8
+struct mxint8 { using element = int8; using scale = e8m0; static constexpr block_shape shape{1, 32}; };      // MX, INT8
 // clang-format on
 
-// Two levels: 16 elements share an E4M3 scale, and the tensor has a float. NVINT4: arXiv 2510.25602.
+/// Two levels: 16 elements share an E4M3 scale, and the tensor has a float. source: arXiv 2509.25149 section 2.
 struct nvfp4 {
   using element = e2m1;
   using scale = ue4m3;
   static constexpr block_shape shape{1, 16};
   static constexpr bool has_tensor_scale = true;
 };
+/// NVFP4 with 4-bit integers for elements. source: arXiv 2510.25602.
 struct nvint4 {
   using element = int4;
   using scale = ue4m3;
@@ -74,8 +76,8 @@ struct if4 {
 
 // clang-format off
 // FP8 with a float for every 128 elements of a row, or for a tile. source: DeepSeek-V3, arXiv 2412.19437 section 3.3.
-struct fp8_1x128 { using element = e4m3; using scale = fp32; static constexpr block_shape shape{1, 128}; };
-struct fp8_128x128 { using element = e4m3; using scale = fp32; static constexpr block_shape shape{128, 128}; };
+struct fp8_1x128 { using element = e4m3; using scale = fp32; static constexpr block_shape shape{1, 128}; };      // row
+struct fp8_128x128 { using element = e4m3; using scale = fp32; static constexpr block_shape shape{128, 128}; };  // tile
 // clang-format on
 
 /// The format B on N x N tiles. Codes and scales of the transpose are the transposed codes and scales.
@@ -104,11 +106,14 @@ struct record_spec {
 };
 
 /// HiFloat4: 64 elements of sign and 1.2 fixed point, an E6M2 scale, and 24 bits that double runs of 8 and of 4; 4.5
-/// bits a value. All steps in bfloat16, ties away from zero. source: arXiv 2602.11287.
+/// bits a value. The scale and its inverse pass through bfloat16, to nearest even; elements are rounded with ties away
+/// from zero. source: arXiv 2602.11287.
 struct hif4 {
+  /// The levels as a scale.
   struct scale {
     static constexpr record_spec<hif4_levels> spec{};
   };
+  /// From the maxima of runs of four to the levels; the steps are in docs/numerics.md.
   struct rule {
     template <class>
     using statistic = detail::group_maxima<4, 64>;
@@ -174,9 +179,11 @@ struct double_levels {
 /// NVFP4 with a float for every 128 elements in the place of the tensor's, so that no pass over the tensor comes first.
 /// source: TetraJet-v2, arXiv 2510.27527 ("double block").
 struct double_nvfp4 {
+  /// The two levels as a scale.
   struct scale {
     static constexpr record_spec<double_levels> spec{};
   };
+  /// From the maxima of runs of sixteen to the two levels; see docs/numerics.md.
   struct rule {
     template <class>
     using statistic = detail::group_maxima<16, 128>;
@@ -267,9 +274,10 @@ struct default_rounding<B> {
 }  // namespace detail
 
 /// The rule a block format is quantized with when none is named: its own (member `rule`), or ocp_floor for power-of-two
-/// scales, division_scale for scales of 16 bits and more, two_level for others. The rounding: its own, or nearest_even.
+/// scales, division_scale for scales of 16 bits and more, two_level for others.
 template <BlockFormat B>
 using default_rule = typename detail::default_rule<B>::type;
+/// The rounding when none is named: the format's own (member `rounding`), or nearest_even.
 template <BlockFormat B>
 using default_rounding = typename detail::default_rounding<B>::type;
 

@@ -180,22 +180,30 @@ struct basic_two_level {
         native::multiply(block_amax, native::multiply(t.encode, inverse_largest)));
   }
 };
+/// The default of two-level formats: the tensor's amax becomes the largest element times the largest scale.
 using two_level = basic_two_level<0, false>;
+/// two_level under a ceiling of 256, as Four Over Six has it.
 using two_level_256 = basic_two_level<256, false>;
+/// two_level that aims at 16/17 of the largest element, for stochastic rounding.
 using unbiased_two_level = basic_two_level<0, true>;
+/// Both.
 using unbiased_two_level_256 = basic_two_level<256, true>;
 
 // How the error of a candidate is measured over a block: a sum, or a maximum, over its elements in order, in float.
+
+/// The sum of the squared differences; each square is rounded, then each sum.
 struct squared_error {
   LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
     return total + native::opaque(native::multiply(difference, difference));
   }
 };
+/// The sum of the magnitudes of the differences.
 struct absolute_error {
   LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
     return total + bit_cast<float>(detail::magnitude_bits(difference));
   }
 };
+/// The largest magnitude of a difference.
 struct maximal_error {
   LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
     return bit_cast<float>(detail::max(bit_cast<std::uint32_t>(total), detail::magnitude_bits(difference)));

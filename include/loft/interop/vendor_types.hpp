@@ -27,13 +27,16 @@ struct holds {
   using format = F;
   static constexpr int count = N;
 };
+/// What all other types hold.
 struct holds_nothing {};
+/// What V holds, by its type: specialised once for each type of a vendor.
 template <class V>
 inline constexpr holds_nothing vendor_type{};
 
 template <>
 inline constexpr holds<fp16> vendor_type<__half>{};
 
+/// A type of a vendor that has a line of its own.
 template <class V>
 concept VendorType = requires {
   vendor_type<V>.count;
