@@ -13,12 +13,14 @@ namespace loft {
 
 /// The value whose bytes are those of `x`. error: exact.
 template <class To, class From>
-LOFT_HOST_DEVICE constexpr To bit_cast(From const& x) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr To bit_cast(From const& x) noexcept {
   return __builtin_bit_cast(To, x);
 }
 
 /// True while the compiler evaluates a constant expression.
-LOFT_HOST_DEVICE constexpr bool constant_evaluated() noexcept { return __builtin_is_constant_evaluated(); }
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr bool constant_evaluated() noexcept {
+  return __builtin_is_constant_evaluated();
+}
 
 namespace detail {
 
@@ -46,26 +48,26 @@ inline constexpr std::uint32_t float_infinity = 0x7f80'0000u;
 inline constexpr std::uint32_t float_nan = 0x7fc0'0000u;
 inline constexpr std::uint32_t float_max = 0x7f7f'ffffu;
 
-LOFT_HOST_DEVICE constexpr std::uint32_t magnitude_bits(float x) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t magnitude_bits(float x) noexcept {
   return bit_cast<std::uint32_t>(x) & ~float_sign;
 }
 
 template <class T>
-LOFT_HOST_DEVICE constexpr T min(T a, T b) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T min(T a, T b) noexcept {
   return b < a ? b : a;
 }
 template <class T>
-LOFT_HOST_DEVICE constexpr T max(T a, T b) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T max(T a, T b) noexcept {
   return a < b ? b : a;
 }
 template <class T>
-LOFT_HOST_DEVICE constexpr T clamp(T x, T low, T high) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T clamp(T x, T low, T high) noexcept {
   return x < low ? low : (high < x ? high : x);
 }
 LOFT_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
 
 /// 2^exponent, exact for -149..127, built from its bits so that no flushing of subnormals can touch it.
-LOFT_HOST_DEVICE constexpr float power_of_two(int exponent) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float power_of_two(int exponent) noexcept {
   return bit_cast<float>(exponent >= -126 ? static_cast<std::uint32_t>(exponent + 127) << 23 : 1u << (exponent + 149));
 }
 
@@ -80,7 +82,7 @@ struct unpacked {
 /// Takes a finite float or double apart. A subnormal is normalised by a conversion from integer, which no
 /// flush-to-zero mode touches; subnormals are numbers like others from here on.
 template <class W, class T>
-LOFT_HOST_DEVICE constexpr unpacked<W> unpack(T x) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr unpacked<W> unpack(T x) noexcept {
   using layout = ieee<T>;
   using word = typename layout::word;
   constexpr int mantissa_bits = layout::mantissa_bits;
@@ -97,6 +99,14 @@ LOFT_HOST_DEVICE constexpr unpacked<W> unpack(T x) noexcept {
   word const significand = magnitude == 0 ? word{0} : static_cast<word>((magnitude & (hidden - 1)) | hidden);
   return {static_cast<W>(static_cast<W>(significand) << (word_bits<W> - 1 - mantissa_bits)), exponent,
           (bits & sign) != 0};
+}
+
+/// A float as a double, whatever becomes of subnormals in conversions.
+LOFT_HOST_DEVICE constexpr double widen(float x) noexcept {
+  std::uint32_t const magnitude = magnitude_bits(x);
+  if (magnitude >= 0x80'0000u) return static_cast<double>(x);
+  double const value = static_cast<double>(static_cast<std::int32_t>(magnitude)) * 0x1p-149;
+  return bit_cast<std::uint32_t>(x) == magnitude ? value : -value;
 }
 
 /// x >> count without losing the fact that something was shifted out: the lowest bit keeps it. Any count >= 0.

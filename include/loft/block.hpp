@@ -41,33 +41,39 @@ struct block {
 /// Quantizes one block: what a kernel calls with values in registers. Knows nothing of threads, allocates nothing.
 ///
 /// in: `count` values in row-major order, `count` <= rows * cols; the missing ones count as zeros. `t`: the tensor's
-/// scale, 1 where the format has none. `first_index`: the tensor index of the first value; the next row's is
-/// `row_pitch` further.
+/// scale, not looked at where the format has none. `first_index`: the tensor index of the first value; the next row's
+/// is `row_pitch` further.
 /// out: codes and scale; codes of missing values are 0. rounds: once an element, after the division by the decoded
 /// scale, which is exact for power-of-two scales and one float multiplication for others. A NaN or an infinity: see
 /// `nonfinite`. A rotation must fit the block: its size divides the block's columns, and `count`. source: design
 /// section 2, decisions 7 to 10.
 template <class Operand, class T>
 LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
-    T const* values, int count, Operand const& how, tensor_scale t = detail::constant_of<Operand>(),
-    std::uint64_t first_index = 0, std::int64_t row_pitch = Operand::format::shape.cols) noexcept {
+    T const* values, int count, Operand const& how, tensor_scale t = {}, std::uint64_t first_index = 0,
+    std::int64_t row_pitch = Operand::format::shape.cols) noexcept {
   using format = typename Operand::format;
   constexpr int cols = format::shape.cols, rows = format::shape.rows, size = decltype(how.rotation)::size;
   static_assert(cols % size == 0,
                 "quantize_block: a rotation longer than the block's rows is applied to the run before");
+  if constexpr (!has_tensor_scale<format>) t = detail::constant_of<Operand>();
   float work[rows * cols] = {};
   for (int i = 0; i < count; ++i) work[i] = detail::admit<Operand::policy>(detail::to_float(values[i]));
   if constexpr (size > 1)
-    for (int i = 0; i < count; i += size) how.rotation.apply(work + i);
-  detail::gathered<Operand> from{};
-  for (int first = 0; first < count; first += cols) from.add(work + first, detail::min(cols, count - first));
+    for (int i = 0; i < count; i += size) detail::rotate_run(how, work + i);
+  std::uint32_t amax = 0;
+  detail::statistic_for<Operand> statistic{};
+  for (int first = 0; first < count; first += cols) {
+    int const here = detail::min(cols, count - first);
+    amax = detail::max(amax, detail::amax_bits<cols>(work + first, here));
+    statistic.add(work + first, here);
+  }
   auto const index_of = [&](int first) { return first_index + static_cast<std::uint64_t>(first / cols * row_pitch); };
   block<format> result{};
-  result.scale = detail::scale_of(from, how, t, 0);
-  if constexpr (detail::candidates < Operand >> 1) {
+  result.scale = detail::scale_of(amax, statistic, how, t, 0);
+  if constexpr (detail::has_candidates<Operand>) {
     float least = 0;
     for (int candidate = 0; candidate < detail::candidates<Operand>; ++candidate) {
-      auto const scale = detail::scale_of(from, how, t, candidate);
+      auto const scale = detail::scale_of(amax, statistic, how, t, candidate);
       float error = 0;
       for (int first = 0; first < count; first += cols)
         error =
@@ -79,8 +85,8 @@ LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
     }
   }
   for (int first = 0; first < count; first += cols)
-    detail::encode_span<cols>(work + first, detail::min(cols, count - first), &result.scale, how, t, index_of(first),
-                              result.codes + first);
+    detail::encode_span<cols, false>(work + first, detail::min(cols, count - first), &result.scale, how, t,
+                                     index_of(first), result.codes + first);
   return result;
 }
 

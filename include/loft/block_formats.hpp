@@ -34,8 +34,12 @@ concept BlockFormat = requires {
   requires Format<typename B::scale>;
   { B::shape } -> std::convertible_to<block_shape>;
   requires B::shape.rows >= 1 && B::shape.cols >= 1;
-  // A block's row fills whole bytes, so that neighbouring blocks never share one.
-  requires(B::shape.cols * B::element::spec.bits()) % 8 == 0;
+  // Elements are narrow; a block's row fills whole bytes, so that neighbouring blocks never share one; and so does each
+  // run of columns that share a factor.
+  requires B::element::spec.bits() <= 16;
+  requires(detail::factor_cols<B> * B::element::spec.bits()) % 8 == 0 && B::shape.cols % detail::factor_cols<B> == 0;
+  // A power of two acts on the exponent alone, so it has no tensor scale beside it.
+  requires !(has_tensor_scale<B> && detail::is_power_of_two_format<typename B::scale>);
 };
 
 // clang-format off
@@ -82,7 +86,7 @@ struct fp8_128x128 { using element = e4m3; using scale = fp32; static constexpr 
 
 /// The format B on N x N tiles. Codes and scales of the transpose are the transposed codes and scales.
 template <BlockFormat B, int N>
-  requires(detail::plain_scale<B>)
+  requires(detail::plain_scale<B> && !requires { typename B::alternative; })
 struct square {
   using element = typename B::element;
   using scale = typename B::scale;
@@ -233,7 +237,7 @@ inline constexpr double bits_per_element = B::element::spec.bits() +
 /// True where codes and scales of the transpose are the transposed codes and scales: the blocks are square and share
 /// one scale.
 template <BlockFormat B>
-inline constexpr bool is_transposition_invariant = B::shape.rows == B::shape.cols&& detail::plain_scale<B>;
+inline constexpr bool is_transposition_invariant = (B::shape.rows == B::shape.cols) && detail::plain_scale<B>;
 
 namespace detail {
 

@@ -22,7 +22,7 @@ namespace detail {
 
 /// The code of the number with this ordinal and sign.
 template <Format F>
-LOFT_HOST_DEVICE constexpr code<F> with_sign(std::uint32_t ordinal, bool negative) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> with_sign(std::uint32_t ordinal, bool negative) noexcept {
   constexpr auto spec = F::spec;
   return static_cast<code<F>>(spec.with_sign(ordinal, negative));
 }
@@ -58,7 +58,7 @@ LOFT_HOST_DEVICE constexpr std::uint32_t round_to_ordinal(unpacked<W> number, R 
   // above
   //    the largest number stands for all beyond.
   std::uint32_t const lower =
-      spec.first_ordinal(min(exponent, spec.max_exponent() + 1)) + static_cast<std::uint32_t>(kept);
+      spec.first_ordinal(min(exponent, max(spec.max_exponent() + 1, least))) + static_cast<std::uint32_t>(kept);
   // 5. Round.
   return lower + (rounding.up(lower, fraction, number.negative, index) ? 1u : 0u);
 }

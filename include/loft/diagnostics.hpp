@@ -27,14 +27,6 @@ namespace detail {
 
 LOFT_HOST_DEVICE constexpr bool is_finite(float x) noexcept { return magnitude_bits(x) < float_infinity; }
 
-/// A finite float as a double; subnormals by way of integers, since a conversion may flush them.
-LOFT_HOST_DEVICE constexpr double widen(float x) noexcept {
-  std::uint32_t const magnitude = magnitude_bits(x);
-  if (magnitude >= 0x80'0000u) return static_cast<double>(x);
-  double const size = static_cast<double>(static_cast<std::int32_t>(magnitude)) * 0x1p-149;
-  return magnitude == bit_cast<std::uint32_t>(x) ? size : -size;
-}
-
 /// (x - y)^2, the difference rounded to 26 significant bits.
 LOFT_HOST_DEVICE constexpr double squared_difference(float x, float y) noexcept {
   constexpr std::uint64_t half = 1u << 26;

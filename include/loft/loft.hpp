@@ -4,6 +4,7 @@
 #define LOFT_LOFT_HPP
 
 #include "loft/block.hpp"
+#include "loft/bulk.hpp"
 #include "loft/convert.hpp"
 #include "loft/describe.hpp"
 #include "loft/diagnostics.hpp"

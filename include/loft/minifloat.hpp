@@ -126,7 +126,8 @@ class std::numeric_limits<loft::minifloat<F>> {
   static constexpr int radix = 2, digits = spec.mantissa_bits + 1;
   static constexpr int digits10 = (digits - 1) * 30103 / 100000, max_digits10 = digits * 30103 / 100000 + 2;
   static constexpr int min_exponent = spec.min_exponent() + 1, max_exponent = spec.max_exponent() + 1;
-  static constexpr int min_exponent10 = min_exponent * 30103 / 100000, max_exponent10 = max_exponent * 30103 / 100000;
+  static constexpr int min_exponent10 = spec.min_exponent() * 30103 / 100000;  // towards zero, as the definition wants
+  static constexpr int max_exponent10 = spec.max_exponent() * 30103 / 100000;
 
   static constexpr number min() noexcept { return number{loft::detail::power_of_two(spec.min_exponent())}; }
   static constexpr number denorm_min() noexcept { return from(spec.has_zero ? 1u : 0u); }
@@ -134,7 +135,10 @@ class std::numeric_limits<loft::minifloat<F>> {
   static constexpr number lowest() noexcept {
     return from(spec.is_signed ? spec.with_sign(spec.max_ordinal(), true) : 0u);
   }
-  static constexpr number epsilon() noexcept { return number{loft::detail::power_of_two(-spec.mantissa_bits)}; }
+  static constexpr number epsilon() noexcept {
+    // The gap above 1, or above the least normal where that is larger.
+    return number{loft::detail::power_of_two(loft::detail::max(spec.min_exponent(), 0) - spec.mantissa_bits)};
+  }
   static constexpr number round_error() noexcept { return number{0.5f}; }
   static constexpr number infinity() noexcept { return from(has_infinity ? spec.infinity_code() : 0u); }
   static constexpr number quiet_NaN() noexcept { return from(has_quiet_NaN ? spec.nan_code() : 0u); }

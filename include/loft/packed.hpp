@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Codes in bytes: code i of a row takes the bits [i * width, (i + 1) * width) of its bytes, low bits first.
-// Source: OCP MX 1.0 leaves the order open; this one puts element 2i of a 4-bit format in the low nibble, design decision 12.
+// Source: OCP MX 1.0 leaves the order open; this one puts element 2i of a 4-bit format in the low nibble, design
+// decision 12.
 #ifndef LOFT_PACKED_HPP
 #define LOFT_PACKED_HPP
 
@@ -28,8 +29,7 @@ LOFT_HOST_DEVICE constexpr void pack(code<F> const* codes, std::int64_t count, s
   if constexpr (width == 8) {
     for (std::int64_t i = 0; i < count; ++i) bytes[i] = static_cast<std::uint8_t>(codes[i]);
   } else if constexpr (width == 4) {
-    std::int64_t i = 0;
-    while (i + 16 <= count && native::pack_nibbles(codes + i, bytes + i / 2)) i += 16;
+    std::int64_t i = native::pack_nibbles(codes, count, bytes);
     for (; i + 1 < count; i += 2)
       bytes[i / 2] = static_cast<std::uint8_t>((codes[i] & 15u) | (codes[i + 1] & 15u) << 4);
     if (count % 2 != 0) bytes[count / 2] = static_cast<std::uint8_t>(codes[count - 1] & 15u);
@@ -51,8 +51,7 @@ LOFT_HOST_DEVICE constexpr void unpack(std::uint8_t const* bytes, std::int64_t c
   if constexpr (width == 8) {
     for (std::int64_t i = 0; i < count; ++i) codes[i] = static_cast<code<F>>(bytes[i]);
   } else if constexpr (width == 4) {
-    std::int64_t i = 0;
-    while (i + 16 <= count && native::unpack_nibbles(bytes + i / 2, codes + i)) i += 16;
+    std::int64_t i = native::unpack_nibbles(bytes, count, codes);
     for (; i + 1 < count; i += 2) {
       codes[i] = static_cast<code<F>>(bytes[i / 2] & 15u);
       codes[i + 1] = static_cast<code<F>>(bytes[i / 2] >> 4);

@@ -40,8 +40,8 @@ namespace detail {
 /// The 128 bits of call number `call`: the 64-bit numbers go in as (low, high) words.
 template <class G>
 LOFT_HOST_DEVICE constexpr u32x4 counter_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t call) noexcept {
-  return G{}({static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32), static_cast<std::uint32_t>(stream),
-              static_cast<std::uint32_t>(stream >> 32)},
+  return G{}({static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32),
+              static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
              {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
 }
 
@@ -49,11 +49,12 @@ LOFT_HOST_DEVICE constexpr u32x4 counter_words(std::uint64_t seed, std::uint64_t
 
 /// The `Bits` random bits of element `index`.
 ///
-/// One call of the generator serves 128 / Bits neighbours: key = seed, counter = (index / (128 / Bits), stream), and the
-/// element takes slot index % (128 / Bits), low bits of the low words first. Nothing else enters: no thread, no launch
-/// shape, no backend. error: exact. source: design decision 13.
+/// One call of the generator serves 128 / Bits neighbours: key = seed, counter = (index / (128 / Bits), stream), and
+/// the element takes slot index % (128 / Bits), low bits of the low words first. Nothing else enters: no thread, no
+/// launch shape, no backend. error: exact. source: design decision 13.
 template <int Bits, class G = philox4x32<10>>
-LOFT_HOST_DEVICE constexpr std::uint32_t random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) noexcept {
+LOFT_HOST_DEVICE constexpr std::uint32_t random_bits(std::uint64_t seed, std::uint64_t stream,
+                                                     std::uint64_t index) noexcept {
   static_assert(Bits >= 1 && Bits <= 32 && 32 % Bits == 0, "random_bits: Bits must divide 32 (1, 2, 4, 8, 16 or 32)");
   constexpr std::uint64_t slots = 128 / Bits;
   auto const slot = static_cast<std::uint32_t>(index % slots);
@@ -63,38 +64,6 @@ LOFT_HOST_DEVICE constexpr std::uint32_t random_bits(std::uint64_t seed, std::ui
   return Bits == 32 ? word : (word >> (slot * Bits % 32)) & ((std::uint64_t{1} << Bits) - 1);
 }
 
-namespace detail {
-
-/// words[i] = random_bits<Bits, G>(seed, stream, index + i) for i < count, with one call of the generator for all its slots.
-template <int Bits, class G>
-LOFT_HOST_DEVICE constexpr void fill_random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index, int count,
-                                                 std::uint32_t* words) noexcept {
-  constexpr int slots = 128 / Bits, per_word = 32 / Bits, batch = 16;
-  constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << Bits) - 1);
-  int slot = static_cast<int>(index % slots);
-  std::uint64_t call = index / slots;
-  int i = 0;
-  // Batches of calls, when they start at a slot 0 and are wanted whole: independent work that compilers vectorise.
-  for (; slot == 0 && i + batch * slots <= count; i += batch * slots, call += batch) {
-    std::uint32_t parts[4][batch];
-    for (int k = 0; k < batch; ++k) {
-      u32x4 const random = counter_words<G>(seed, stream, call + static_cast<std::uint64_t>(k));
-      parts[0][k] = random.x;
-      parts[1][k] = random.y;
-      parts[2][k] = random.z;
-      parts[3][k] = random.w;
-    }
-    for (int k = 0; k < batch; ++k)
-      for (int s = 0; s < slots; ++s) words[i + k * slots + s] = (parts[s / per_word][k] >> (s % per_word * Bits)) & mask;
-  }
-  for (; i < count; slot = 0, ++call) {
-    u32x4 const random = counter_words<G>(seed, stream, call);
-    std::uint32_t const parts[4] = {random.x, random.y, random.z, random.w};
-    for (; slot < slots && i < count; ++slot, ++i) words[i] = (parts[slot / per_word] >> (slot % per_word * Bits)) & mask;
-  }
-}
-
-}  // namespace detail
 }  // namespace loft
 
 #endif

@@ -11,6 +11,7 @@
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
 #include "loft/native/host.hpp"
+#include "loft/native/native.hpp"
 
 namespace loft {
 
@@ -60,17 +61,20 @@ struct hadamard {
   LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
     constexpr T norm = detail::inverse_sqrt_of_power_of_two<T>(N);
     if constexpr (std::is_same_v<T, float>)
-      if (native::hadamard_run<N>(run, norm)) return;
+      if (native::hadamard_run<N>(run, norm) == N) return;
     for (int distance = 1; distance < N; distance *= 2) {
       for (int first = 0; first < N; first += 2 * distance) {
         for (int i = first; i < first + distance; ++i) {
           T const a = run[i], b = run[i + distance];
-          run[i] = a + b;
-          run[i + distance] = a - b;
+          run[i] = native::add(a, b);
+          run[i + distance] = native::add(a, -b);
         }
       }
     }
-    for (int i = 0; i < N; ++i) run[i] *= norm;
+    for (int i = 0; i < N; ++i) {
+      if constexpr (std::is_same_v<T, float>) run[i] = native::multiply(run[i], norm);
+      else run[i] *= norm;
+    }
   }
   template <class T>
   LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {

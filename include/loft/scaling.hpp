@@ -57,25 +57,37 @@ inline constexpr bool is_power_of_two_format = requires {
 
 /// The code of 2^exponent, clamped to the format's range.
 template <Format F>
-LOFT_HOST_DEVICE constexpr code<F> power_of_two_code(int exponent) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> power_of_two_code(int exponent) noexcept {
   static_assert(is_power_of_two_format<F>, "this scale rule gives powers of two: it needs a scale format like e8m0");
   constexpr int most = static_cast<int>(F::spec.max_code());
-  return static_cast<code<F>>(clamp(exponent + F::spec.bias, 0, most));
+  return static_cast<code<F>>(min(max(exponent + F::spec.bias, 0), most));
 }
 
 /// The code of a scale that is not negative, nearest even and saturated: without branches where the format has lanes.
 template <Format F>
-LOFT_HOST_DEVICE constexpr code<F> encode_scale(float value) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> encode_scale(float value) noexcept {
   if constexpr (has_lanes<F> && has_decode_lane<F> && F::spec.has_zero && F::spec.mantissa_bits < 23)
     return encode_lane<F>(value, 0, nearest_even{}, 0);
   else return encode<F>(value);
 }
 
-/// Exponent of a block maximum and its significand as a 1.23 fixed-point number.
-LOFT_HOST_DEVICE constexpr unpacked<std::uint32_t> split_amax(float amax) noexcept {
-  auto parts = unpack<std::uint32_t>(amax);
-  parts.significand >>= 8;
-  return parts;
+/// a or b by masks. A condition becomes a branch where one side looks costly, and then no loop around it is vectorised.
+template <class W>
+LOFT_HOST_DEVICE constexpr W pick(bool first, W a, W b) noexcept {
+  W const mask = static_cast<W>(W{0} - static_cast<W>(first));
+  return static_cast<W>((a & mask) | (b & static_cast<W>(~mask)));
+}
+
+/// Exponent of a block maximum and its significand as a 1.23 fixed-point number. 0 has significand 0 and an exponent so
+/// small that every scale is clamped to code 0.
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr unpacked<std::uint32_t> split_amax(float amax) noexcept {
+  std::uint32_t const bits = magnitude_bits(amax);
+  bool const subnormal = bits < 0x80'0000u;
+  // The conversion from integer normalises a subnormal, whatever the build flushes.
+  auto const lifted = bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(bits)));
+  std::uint32_t const normal = pick(subnormal, lifted, bits);
+  return {(normal & 0x7f'ffffu) | (bits != 0 ? 0x80'0000u : 0u),
+          static_cast<int>(normal >> 23) - 127 - static_cast<int>(pick(subnormal, 149u, 0u)), false};
 }
 
 }  // namespace detail
@@ -86,7 +98,6 @@ struct ocp_floor {
   template <class B>
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
-    if (parts.significand == 0) return 0;
     constexpr int emax = B::element::spec.max_exponent();
     return detail::power_of_two_code<typename B::scale>(parts.exponent - emax);
   }
@@ -99,7 +110,6 @@ struct ceil_scale {
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
     constexpr auto top = detail::split_amax(largest<typename B::element>);
-    if (parts.significand == 0) return 0;
     int const above = parts.significand > top.significand ? 1 : 0;
     return detail::power_of_two_code<typename B::scale>(parts.exponent - top.exponent + above);
   }
@@ -110,7 +120,6 @@ struct even_scale {
   template <class B>
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
-    if (parts.significand == 0) return 0;
     constexpr std::uint32_t half_gap = 1u << (22 - B::element::spec.mantissa_bits);
     int const carried = parts.significand + half_gap >= 1u << 24 ? 1 : 0;
     constexpr int emax = B::element::spec.max_exponent();
@@ -124,7 +133,6 @@ struct nearest_scale {
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
     constexpr auto top = detail::split_amax(largest<typename B::element>);
-    if (parts.significand == 0) return 0;
     // q = significand / top.significand is in (1/2, 2); q >= sqrt 2 goes up, q < sqrt(1/2) goes down.
     std::uint64_t const a = std::uint64_t{parts.significand} * parts.significand;
     std::uint64_t const b = std::uint64_t{top.significand} * top.significand;
@@ -239,8 +247,9 @@ struct moments {
 
   LOFT_HOST_DEVICE constexpr void add(float const* values, int added) noexcept {
     for (int i = 0; i < added; ++i) {
-      sum += static_cast<double>(values[i]);
-      squares += static_cast<double>(values[i]) * static_cast<double>(values[i]);
+      double const value = detail::widen(values[i]);
+      sum = native::opaque(sum + value);
+      squares = native::opaque(squares + native::opaque(value * value));
     }
     count += added;
   }
@@ -267,8 +276,8 @@ struct quest_scale {
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(detail::moments const& m, tensor_scale) const noexcept {
     if (m.squares == 0) return 0;
     double const n = static_cast<double>(m.count), mean = m.sum / n;
-    double const variance = m.squares / n - mean * mean;
-    double const target = 2.92247856 / 6 * detail::newton_sqrt(variance) + 1e-8;
+    double const variance = m.squares / n - native::opaque(mean * mean);
+    double const target = native::opaque(2.92247856 / 6 * detail::newton_sqrt(variance)) + 1e-8;
     return detail::power_of_two_code<typename B::scale>(detail::unpack<std::uint64_t>(target).exponent);
   }
 };
@@ -300,8 +309,9 @@ LOFT_HOST_DEVICE constexpr tensor_scale tensor_scale_for(float tensor_amax,
                                                          float range = largest<typename B::element> *
                                                                        largest<typename B::scale>) noexcept {
   if (detail::magnitude_bits(tensor_amax) == 0) return {};
-  std::uint32_t const quotient = detail::magnitude_bits(native::divide(range, tensor_amax));
-  float const encode = bit_cast<float>(detail::min(quotient, detail::float_max));
+  constexpr float most = bit_cast<float>(detail::float_max);
+  bool const beyond = static_cast<double>(range) >= static_cast<double>(most) * static_cast<double>(tensor_amax);
+  float const encode = beyond ? most : native::divide(range, tensor_amax);
   return {encode, native::divide(1.0f, encode)};
 }
 

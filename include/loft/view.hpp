@@ -116,6 +116,7 @@ enum class status {
   missing_tensor_scale,
   rotation_does_not_divide,
   invalid_amax,
+  invalid_scale,
   invalid_row_range,
 };
 
@@ -140,6 +141,8 @@ LOFT_HOST_DEVICE constexpr char const* message(status s) noexcept {
       return "the number of columns is not a multiple of the rotation's size";
     case status::invalid_amax:
       return "the known amax of the two-level rule is not finite";
+    case status::invalid_scale:
+      return "the fixed scale is not a positive number that the scale format has";
     case status::invalid_row_range:
       return "the range of rows does not start at a block or leaves the tensor";
   }
@@ -157,17 +160,21 @@ LOFT_HOST_DEVICE constexpr status check_extents(std::int64_t rows, std::int64_t 
 
 LOFT_HOST_DEVICE constexpr bool overlaps_itself(std::int64_t rows, std::int64_t cols, std::int64_t row_stride,
                                                 std::int64_t col_stride) noexcept {
-  std::int64_t a = row_stride < 0 ? -row_stride : row_stride, b = col_stride < 0 ? -col_stride : col_stride;
+  auto const size = [](std::int64_t stride) {  // |stride|, of the least number too
+    auto const bits = static_cast<std::uint64_t>(stride);
+    return stride < 0 ? 0 - bits : bits;
+  };
+  std::uint64_t const a = size(row_stride), b = size(col_stride);
   if ((rows > 1 && a == 0) || (cols > 1 && b == 0)) return true;
   if (rows <= 1 || cols <= 1) return false;
   // i * a == j * b has its least solution at j = a / gcd, i = b / gcd.
-  std::int64_t divisor = a, rest = b;
+  std::uint64_t divisor = a, rest = b;
   while (rest != 0) {
-    std::int64_t const next = divisor % rest;
+    std::uint64_t const next = divisor % rest;
     divisor = rest;
     rest = next;
   }
-  return a / divisor < cols && b / divisor < rows;
+  return a / divisor < static_cast<std::uint64_t>(cols) && b / divisor < static_cast<std::uint64_t>(rows);
 }
 
 /// What every entry point asks of a matrix.

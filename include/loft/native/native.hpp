@@ -13,10 +13,15 @@ namespace loft::native {
 /// `x` as a value the optimiser knows nothing about: no -Ofast regroups what stands on its two sides, and no
 /// -ffp-contract fuses them. T: float or double.
 template <class T>
-LOFT_HOST_DEVICE constexpr T opaque(T x) noexcept {
-#if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__) && (defined(__GNUC__) || defined(__clang__))
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T opaque(T x) noexcept {
+#if defined(__GNUC__) || defined(__clang__) || defined(__CUDA_ARCH__)
   if (!constant_evaluated()) {
-#if defined(__SSE__)
+#if defined(__CUDA_ARCH__)
+    if constexpr (sizeof(T) == 4) asm("" : "+f"(x));
+    else asm("" : "+d"(x));
+#elif defined(__HIP_DEVICE_COMPILE__)
+    asm("" : "+v"(x));
+#elif defined(__SSE__)
     asm("" : "+x"(x));
 #else
     auto word = bit_cast<typename detail::ieee<T>::word>(x);
@@ -29,7 +34,7 @@ LOFT_HOST_DEVICE constexpr T opaque(T x) noexcept {
 }
 
 /// `x`, opaque in builds that may regroup products (-ffast-math, -Ofast) and transparent to vectorisers in all others.
-LOFT_HOST_DEVICE constexpr float grouped(float x) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float grouped(float x) noexcept {
 #if defined(__FAST_MATH__)
   return opaque(x);
 #else
@@ -38,19 +43,49 @@ LOFT_HOST_DEVICE constexpr float grouped(float x) noexcept {
 }
 
 /// a * b, rounded once to the nearest float whatever the build flags; where a sum follows, make it opaque first.
-LOFT_HOST_DEVICE constexpr float multiply(float a, float b) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float multiply(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
-  if (!constant_evaluated()) return __fmul_rn(a, b);
+  if (!constant_evaluated()) {
+    float product;  // without .ftz, which --use_fast_math would add
+    asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
+    return product;
+  }
 #endif
   return grouped(grouped(a) * grouped(b));
 }
 
 /// a / b, rounded once to the nearest float whatever the build flags.
-LOFT_HOST_DEVICE constexpr float divide(float a, float b) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float divide(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
-  if (!constant_evaluated()) return __fdiv_rn(a, b);
+  if (!constant_evaluated()) {
+    float quotient;
+    asm("div.rn.f32 %0, %1, %2;" : "=f"(quotient) : "f"(a), "f"(b));
+    return quotient;
+  }
 #endif
   return grouped(grouped(a) / grouped(b));
+}
+
+/// a + b, rounded once whatever the build flags; on the host a flush-to-zero mode still applies.
+template <class T>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T add(T a, T b) noexcept {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 4) {
+    if (!constant_evaluated()) {
+      float sum;
+      asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
+      return sum;
+    }
+  }
+#endif
+  return a + b;
+}
+
+/// 1 / x for x > 0, at most the largest float: nothing overflows, and nothing is divided by zero.
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float reciprocal(float x) noexcept {
+  bool const tiny = bit_cast<std::uint32_t>(x) <= 0x0020'0000u;  // 2^-128, whose reciprocal is no float
+  float const inverse = divide(1.0f, tiny ? 1.0f : x);
+  return tiny ? bit_cast<float>(detail::float_max) : inverse;
 }
 
 }  // namespace loft::native

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts that a tensor is worked on in: views with contiguous rows, copied tile by tile where its rows are strided.
+// Source: design decision 11 for ragged ends. Everything here is detail of tensor.hpp.
+#ifndef LOFT_PARTS_HPP
+#define LOFT_PARTS_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/bits.hpp"
+#include "loft/config.hpp"
+#include "loft/view.hpp"
+
+namespace loft {
+namespace detail {
+
+template <class Operand>
+inline constexpr int rotation_size = std::remove_cvref_t<decltype(Operand{}.rotation)>::size;
+template <class Operand>
+inline constexpr bool rotates = rotation_size<Operand> != 1;
+
+LOFT_HOST_DEVICE constexpr int least_common_multiple(int a, int b) noexcept {
+  int result = a;
+  while (result % b != 0) result += a;
+  return result;
+}
+
+/// Columns that are worked on at once: whole blocks and whole runs of the rotation, about 1024, so that what is done
+/// once a block is done for many; fewer where a block has many rows, so that a band of blocks stays in a near cache.
+template <class Operand>
+inline constexpr int span_cols = [] {
+  constexpr int least = least_common_multiple(Operand::format::shape.cols, rotation_size<Operand>);
+  return least * static_cast<int>(ceil_div(Operand::format::shape.rows > 1 ? 256 : 1024, least));
+}();
+
+/// Rows of a tile of `tile_rows` x span_cols; whole blocks.
+template <class Operand>
+inline constexpr int tile_rows = Operand::format::shape.rows* static_cast<int>(ceil_div(16,
+                                                                                        Operand::format::shape.rows));
+
+/// Memory for a tile, whose rows are padded so that they do not share the sets of a cache.
+template <class Operand, class T>
+struct tile {
+  static constexpr int pitch = span_cols<Operand> + 16;
+  T values[tile_rows<Operand> * pitch];
+
+  LOFT_HOST_DEVICE constexpr matrix_view<T> view(std::int64_t rows, std::int64_t cols) noexcept {
+    return {values, rows, cols, pitch};
+  }
+};
+
+/// Copies a matrix column by column, sixteen neighbours of a column at a time: for matrices whose columns are the
+/// contiguous direction of one of the two.
+template <class From, class To>
+LOFT_HOST_DEVICE constexpr void copy_by_columns(matrix_view<From> from, matrix_view<To> to) noexcept {
+  for (std::int64_t top = 0; top < from.rows; top += 16)
+    for (std::int64_t col = 0; col < from.cols; ++col)
+      for (std::int64_t row = top; row < min(from.rows, top + 16); ++row) to(row, col) = from(row, col);
+}
+
+/// Where a part of a tensor lies in the whole, which element indices count over.
+struct origin {
+  std::int64_t row, col, cols;
+};
+
+/// Rows [row, row + rows) and columns [col, col + cols) of a matrix.
+template <class T>
+LOFT_HOST_DEVICE constexpr matrix_view<T> submatrix(matrix_view<T> m, std::int64_t row, std::int64_t rows,
+                                                    std::int64_t col, std::int64_t cols) noexcept {
+  return {m.data + row * m.row_stride + col * m.col_stride, rows, cols, m.row_stride, m.col_stride};
+}
+
+/// Calls f(row, rows, col, cols) for the tiles of a matrix, row by row.
+template <class Operand, class Function>
+LOFT_HOST_DEVICE constexpr void for_tiles(std::int64_t rows, std::int64_t cols, Function&& f) noexcept {
+  constexpr std::int64_t width = span_cols<Operand>, height = tile_rows<Operand>;
+  for (std::int64_t row = 0; row < rows; row += height)
+    for (std::int64_t col = 0; col < cols; col += width) f(row, min(height, rows - row), col, min(width, cols - col));
+}
+
+/// Calls f(part, origin) for parts of a matrix that lies at `at`, with contiguous rows: the matrix itself where its
+/// rows are, else copies of its tiles, so that every cache line of a strided matrix is fetched once.
+template <class Operand, class T, class Function>
+LOFT_HOST_DEVICE constexpr void for_parts(matrix_view<T> in, origin at, Function&& f) noexcept {
+  if (in.col_stride == 1 || in.cols == 1) {
+    f(matrix_view<T const>{in.data, in.rows, in.cols, in.row_stride}, at);
+    return;
+  }
+  tile<Operand, std::remove_const_t<T>> staged;
+  for_tiles<Operand>(in.rows, in.cols, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    auto const part = staged.view(rows, cols);
+    copy_by_columns(submatrix(in, row, rows, col, cols), part);
+    matrix_view<std::remove_const_t<T> const> const read = part;
+    f(read, origin{at.row + row, at.col + col, at.cols});
+  });
+}
+
+/// Calls f(part, origin) for parts of a matrix that f writes: as for_parts, and a tile is copied out after its call.
+template <class Operand, class Function>
+LOFT_HOST_DEVICE constexpr void for_written_parts(matrix_view<float> out, origin at, Function&& f) noexcept {
+  if (out.col_stride == 1 || out.cols == 1) {
+    f(matrix_view<float>{out.data, out.rows, out.cols, out.row_stride}, at);
+    return;
+  }
+  tile<Operand, float> staged;
+  for_tiles<Operand>(out.rows, out.cols, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+    auto const part = staged.view(rows, cols);
+    f(part, origin{at.row + row, at.col + col, at.cols});
+    copy_by_columns(part, submatrix(out, row, rows, col, cols));
+  });
+}
+
+}  // namespace detail
+}  // namespace loft
+
+#endif

@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+// How quantize walks a tensor: parts with contiguous rows, bands of blocks, spans of a row. Detail of tensor.hpp.
+// Source: design section 2 (data through one block), decisions 7 to 12.
+#ifndef LOFT_SPANS_HPP
+#define LOFT_SPANS_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/bits.hpp"
+#include "loft/block.hpp"
+#include "loft/config.hpp"
+#include "loft/native/host.hpp"
+#include "loft/packed.hpp"
+#include "loft/parts.hpp"
+#include "loft/view.hpp"
+
+namespace loft {
+namespace detail {
+
+template <class Operand>
+LOFT_HOST_DEVICE constexpr status check_operand(std::int64_t cols, Operand const& how) noexcept {
+  if (cols % rotation_size<Operand> != 0) return status::rotation_does_not_divide;
+  if constexpr (requires { how.rule.amax; })
+    if (magnitude_bits(how.rule.amax) >= float_infinity) return status::invalid_amax;
+  if constexpr (requires { how.rule.value; }) {
+    using scale = typename Operand::format::scale;
+    std::uint32_t const bits = bit_cast<std::uint32_t>(decode<scale>(encode<scale>(how.rule.value)));
+    bool const positive = bit_cast<std::uint32_t>(how.rule.value) < float_infinity && how.rule.value > 0;
+    if (!positive || bits == 0 || bits >= float_infinity) return status::invalid_scale;
+  }
+  return status::ok;
+}
+
+/// Row `row`, columns [first, first + count), of a matrix with contiguous rows as the quantizer sees them: floats,
+/// admitted, rotated. N: the usual count.
+template <int N, class Operand, class T>
+LOFT_HOST_DEVICE constexpr void load_span(matrix_view<T> in, std::int64_t row, std::int64_t first, int count,
+                                          Operand const& how, float* values) noexcept {
+  T const* const source = &in(row, first);
+  if constexpr (requires { typename T::format; }) {
+    for (int i = native::decode_run<typename T::format>(source, count, values); i < count; ++i)
+      values[i] = to_float(source[i]);
+    if constexpr (Operand::policy == nonfinite::saturate)
+      for_lanes<N>(count, [&](int i) { values[i] = admit<Operand::policy>(values[i]); });
+  } else {
+    for_lanes<N>(count, [&](int i) { values[i] = admit<Operand::policy>(to_float(source[i])); });
+  }
+  if constexpr (rotates<Operand>)
+    for (int i = 0; i < count; i += rotation_size<Operand>) rotate_run(how, values + i);
+}
+
+/// The largest finite magnitude of a matrix with contiguous rows after rotation, as float bits.
+template <class Operand, class T>
+LOFT_HOST_DEVICE constexpr std::uint32_t finite_amax_bits(matrix_view<T> in, Operand const& how) noexcept {
+  constexpr int width = span_cols<Operand>;
+  std::uint32_t result = 0;
+  for (std::int64_t row = 0; row < in.rows; ++row) {
+    for (std::int64_t first = 0; first < in.cols; first += width) {
+      float values[width];
+      int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
+      load_span<width>(in, row, first, count, how, values);
+      for_lanes<width>(count, [&](int i) {
+        std::uint32_t const bits = magnitude_bits(values[i]);
+        result = max(result, bits < float_infinity ? bits : 0u);
+      });
+    }
+  }
+  return result;
+}
+
+/// The largest finite magnitude of a tensor after rotation.
+template <class Operand, class T>
+LOFT_HOST_DEVICE constexpr float tensor_amax(matrix_view<T> in, Operand const& how) noexcept {
+  std::uint32_t result = 0;
+  for_parts<Operand>(in, origin{0, 0, in.cols},
+                     [&](auto part, origin) { result = max(result, finite_amax_bits(part, how)); });
+  return bit_cast<float>(result);
+}
+
+/// The largest element times the largest scale, as far as the operand's rule uses them.
+template <class Operand>
+LOFT_HOST_DEVICE constexpr float tensor_range() noexcept {
+  using format = typename Operand::format;
+  using rule = std::remove_cvref_t<decltype(Operand{}.rule)>;
+  float element = largest<typename format::element>, scale = largest<typename format::scale>;
+  if constexpr (requires { rule::ceiling; }) scale = rule::ceiling == 0 ? scale : rule::ceiling;
+  if constexpr (requires { rule::shrink; }) element *= rule::shrink;
+  return element * scale;
+}
+
+template <class Operand, class T>
+LOFT_HOST_DEVICE constexpr tensor_scale choose_tensor_scale(matrix_view<T> in, Operand const& how) noexcept {
+  using format = typename Operand::format;
+  if constexpr (has_tensor_scale<format>) {
+    if constexpr (requires { how.rule.amax; })
+      if ((bit_cast<std::uint32_t>(how.rule.amax) & float_sign) == 0)
+        return tensor_scale_for<format>(how.rule.amax, tensor_range<Operand>());
+    return tensor_scale_for<format>(tensor_amax(in, how), tensor_range<Operand>());
+  } else {
+    return constant_of<Operand>();
+  }
+}
+
+/// What a band's values are held as: where nothing happens to a number but its encoding, the number itself, else a
+/// float.
+template <class Operand, class T>
+using held_value = std::conditional_t<rotation_size<Operand> == 1 && Operand::policy == nonfinite::propagate &&
+                                          !has_statistic<Operand> && candidates<Operand> == 1,
+                                      std::remove_const_t<T>, float>;
+
+/// The one of two numbers that has the larger magnitude, without its sign. NaN is above infinity.
+LOFT_HOST_DEVICE constexpr float larger_magnitude(float a, float b) noexcept {
+  return bit_cast<float>(max(magnitude_bits(a), magnitude_bits(b)));
+}
+template <class F>
+LOFT_HOST_DEVICE constexpr minifloat<F> larger_magnitude(minifloat<F> a, minifloat<F> b) noexcept {
+  if constexpr (requires { requires F::spec.special == specials::ieee&& F::spec.is_signed; }) {
+    constexpr std::uint32_t mask = F::spec.magnitude_mask();
+    return minifloat<F>::from_bits(static_cast<code<F>>(max(a.bits() & mask, b.bits() & mask)));
+  } else {
+    return magnitude_bits(static_cast<float>(a)) < magnitude_bits(static_cast<float>(b)) ? b : a;
+  }
+}
+
+/// One band of blocks: rows [row, end) and columns [first, first + count) of a matrix with contiguous rows.
+template <class Operand, class T>
+struct band {
+  using format = typename Operand::format;
+  using scale_code = code<typename format::scale>;
+  using value = held_value<Operand, T>;
+  static constexpr int width = span_cols<Operand>, block_cols = format::shape.cols, blocks = width / block_cols;
+
+  matrix_view<T> in;
+  Operand const& how;
+  tensor_scale t;
+  origin from;
+  std::int64_t row, end, first;
+  int count;
+  value const* values;  // one row; where a band has only one, it is loaded once
+  value buffer[width];
+
+  LOFT_HOST_DEVICE constexpr band(matrix_view<T> matrix, Operand const& operand, tensor_scale scale, origin lies,
+                                  std::int64_t top, std::int64_t bottom, std::int64_t left, int wide) noexcept
+      : in{matrix},
+        how{operand},
+        t{scale},
+        from{lies},
+        row{top},
+        end{bottom},
+        first{left},
+        count{wide},
+        values{buffer} {}
+
+  LOFT_HOST_DEVICE constexpr void load(std::int64_t r, bool again) noexcept {
+    if (again && format::shape.rows == 1) return;
+    values = buffer;
+    if constexpr (rotation_size<Operand> == 1 && Operand::policy == nonfinite::propagate &&
+                  std::is_same_v<value, std::remove_const_t<T>>) {
+      values = &in(r, first);  // nothing happens to them: they are used where they lie
+    } else {
+      load_span<width>(in, r, first, count, how, buffer);
+    }
+  }
+  LOFT_HOST_DEVICE constexpr int count_of(int b) const noexcept { return min(block_cols, count - b * block_cols); }
+  LOFT_HOST_DEVICE constexpr std::uint64_t index_of(std::int64_t r, int b) const noexcept {
+    return static_cast<std::uint64_t>((from.row + r) * from.cols + from.col + first + b * block_cols);
+  }
+  /// Where the row's values lie that will be worked on when one or two more bands are done: they are fetched meanwhile.
+  LOFT_HOST_DEVICE constexpr T const* ahead_of(std::int64_t r) const noexcept {
+    std::int64_t col = first + (format::shape.rows == 1 ? 2 : 1) * width;
+    if (col >= in.cols) {
+      col -= in.cols;
+      r += format::shape.rows;
+    }
+    bool const inside = r < in.rows && col < in.cols;
+    return inside ? in.data + r * in.row_stride + col : in.data;
+  }
+  LOFT_HOST_DEVICE constexpr int block_count() const noexcept { return (count + block_cols - 1) / block_cols; }
+
+  /// The scales of the band's blocks.
+  LOFT_HOST_DEVICE constexpr void choose(scale_code* scales) noexcept {
+    std::uint32_t amax[blocks];
+    statistic_for<Operand> statistics[blocks] = {};
+    gather(amax, statistics);
+    for_lanes<blocks>(block_count(), [&](int b) { scales[b] = scale_of(amax[b], statistics[b], how, t, 0); });
+    if constexpr (has_candidates<Operand>) choose_by_error(amax, statistics, scales);
+  }
+
+  LOFT_HOST_DEVICE constexpr void gather(std::uint32_t* amax, statistic_for<Operand>* statistics) noexcept {
+    value columns[format::shape.rows == 1 ? 1 : width] = {};  // the largest magnitude of each column
+    for (std::int64_t r = row; r < end; ++r) {
+      load(r, false);
+      if constexpr (format::shape.rows > 1)
+        for_lanes<width>(count, [&](int i) { columns[i] = larger_magnitude(columns[i], values[i]); });
+      if constexpr (has_statistic<Operand>)
+        for (int b = 0; b < block_count(); ++b) statistics[b].add(values + b * block_cols, count_of(b));
+    }
+    amax_of_runs<block_cols>(format::shape.rows == 1 ? values : columns, count, amax);
+  }
+
+  /// Of several candidates, takes the one with the least error over a block, the first of equals.
+  LOFT_HOST_DEVICE constexpr void choose_by_error(std::uint32_t const* amax, statistic_for<Operand> const* statistics,
+                                                  scale_code* scales) noexcept {
+    float least[blocks] = {};
+    for (int candidate = 0; candidate < candidates<Operand>; ++candidate) {
+      float error[blocks] = {};
+      for (std::int64_t r = row; r < end; ++r) {
+        load(r, true);
+        for (int b = 0; b < block_count(); ++b)
+          error[b] = add_error(error[b], values + b * block_cols, count_of(b),
+                               scale_of(amax[b], statistics[b], how, t, candidate), how, t, index_of(r, b));
+      }
+      for (int b = 0; b < block_count(); ++b) {
+        if (candidate != 0 && !(error[b] < least[b])) continue;
+        least[b] = error[b];
+        scales[b] = scale_of(amax[b], statistics[b], how, t, candidate);
+      }
+    }
+  }
+
+  /// For every row, sink(row, first, count, scales, encode): encode(packed, out) writes the row's codes, packed into
+  /// bytes where `packed` is std::true_type.
+  template <class Sink>
+  LOFT_HOST_DEVICE constexpr void encode(scale_code const* scales, Sink&& sink) noexcept {
+    for (std::int64_t r = row; r < end; ++r) {
+      load(r, true);
+      sink(from.row + r, from.col + first, count, scales, [&](auto packed, auto* out) {
+        encode_span<width, decltype(packed)::value>(values, count, scales, how, t, index_of(r, 0), out, ahead_of(r));
+      });
+    }
+  }
+};
+
+/// Quantizes a part of a tensor band by band and hands every row's span to `sink(row, first, count, scales, encode)`,
+/// see band::encode: `count` elements from column `first`, and the scales of the blocks they are in. `encode` reads the
+/// row for the last time.
+template <class Operand, class T, class Sink>
+[[gnu::noinline]] LOFT_HOST_DEVICE constexpr void quantize_part(matrix_view<T> in, tensor_scale t, Operand const& how,
+                                                                origin from, Sink&& sink) noexcept {
+  constexpr int width = span_cols<Operand>;
+  constexpr std::int64_t rows = Operand::format::shape.rows;
+  for (std::int64_t row = 0; row < in.rows; row += rows) {
+    for (std::int64_t first = 0; first < in.cols; first += width) {
+      int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
+      band<Operand, T> here{in, how, t, from, row, min(in.rows, row + rows), first, count};
+      typename band<Operand, T>::scale_code scales[band<Operand, T>::blocks];
+      here.choose(scales);
+      here.encode(scales, sink);
+    }
+  }
+}
+
+/// The place of the scale of the block in row `row` of the tensor and column `block_col` of the grid.
+template <class B, class Layout>
+LOFT_HOST_DEVICE constexpr std::int64_t scale_index(std::int64_t row, std::int64_t block_col,
+                                                    std::int64_t cols) noexcept {
+  return Layout::index(Layout::repeats_rows ? row : row / B::shape.rows, block_col, ceil_div(cols, B::shape.cols));
+}
+
+/// Zeroes the padding of the scales of a range of rows, and below the last row what is left of its tile.
+template <class B, class Layout>
+LOFT_HOST_DEVICE constexpr void pad_scales(quantized_view<B> out, row_range range) noexcept {
+  if constexpr (Layout::has_padding) {
+    std::int64_t const cols = ceil_div(out.cols, B::shape.cols),
+                       padded = Layout::extent(1, cols) / Layout::extent(1, 1) * 4;
+    std::int64_t const end = range.first + range.count;
+    for (std::int64_t row = range.first; row < end; ++row)
+      for (std::int64_t col = cols; col < padded; ++col) out.scales[Layout::index(row, col, cols)] = {};
+    for (std::int64_t row = end; end == out.rows && row < ceil_div(end, 128) * 128; ++row)
+      for (std::int64_t col = 0; col < padded; ++col) out.scales[Layout::index(row, col, cols)] = {};
+  }
+}
+
+/// Writes the scales of one row's span to their places in the layout.
+template <class B, class Layout>
+LOFT_HOST_DEVICE constexpr void store_scales(quantized_view<B> out, std::int64_t row, std::int64_t first, int count,
+                                             code<typename B::scale> const* scales) noexcept {
+  if (!Layout::repeats_rows && row % B::shape.rows != 0) return;
+  int const blocks = (count + B::shape.cols - 1) / B::shape.cols;
+  if constexpr (std::is_same_v<Layout, row_major>) {
+    auto* const to = out.scales + scale_index<B, Layout>(row, first / B::shape.cols, out.cols);
+    for (int b = 0; b < blocks; ++b) to[b] = scales[b];
+  } else {
+    for (int b = 0; b < blocks; ++b)
+      out.scales[scale_index<B, Layout>(row, first / B::shape.cols + b, out.cols)] = scales[b];
+  }
+}
+
+/// Decodes one row's span to where it goes and undoes the rotation. Packed: as decode_span.
+template <bool Packed, class Operand, class C>
+LOFT_HOST_DEVICE constexpr void decode_row(C const* codes, code<typename Operand::format::scale> const* scales,
+                                           float tensor_decode, Operand const& how, int count, float* values) noexcept {
+  decode_span<typename Operand::format, span_cols<Operand>, Packed>(codes, count, scales, tensor_decode, values);
+  if constexpr (rotates<Operand>)
+    for (int i = 0; i < count; i += rotation_size<Operand>) how.rotation.invert(values + i);
+}
+
+}  // namespace detail
+}  // namespace loft
+
+#endif
