@@ -46,15 +46,19 @@ inline constexpr int least_vector_scale = [] {
   else return 0;
 }();
 
+/// True where a factor belongs to the rule, beside the scale.
+template <class Operand>
+inline constexpr bool has_constant = requires {
+  std::remove_cvref_t<decltype(Operand{}.rule)>::constant;
+};
+
 /// Encodes values that share one factor. F: the format of their codes, times `unit`. `words`: one random word each, or
 /// null.
 template <Format F, int N, class Operand, class T, class W>
 LOFT_HOST_DEVICE constexpr void encode_alike(T const* values, int count, scale_inverse inverse, float unit,
                                              Operand const& how, std::uint64_t index, [[maybe_unused]] W const* words,
                                              code<F>* codes) noexcept {
-  constexpr bool multiplies = !is_power_of_two_format<typename Operand::format::scale> || requires {
-    std::remove_cvref_t<decltype(how.rule)>::constant;
-  };
+  constexpr bool multiplies = !is_power_of_two_format<typename Operand::format::scale> || has_constant<Operand>;
   auto const value_of = [&](int i) {
     float value = to_float(values[i]);
     if constexpr (multiplies) value = native::multiply(value, inverse.multiplier);
@@ -104,7 +108,7 @@ template <class Operand>
     int const exponent = static_cast<int>(scale) - format::scale::spec.bias;
     int const outside = int{exponent < least_vector_scale<typename format::element>} | int{exponent > 126} | special;
     float value = bit_cast<float>(static_cast<std::uint32_t>(127 - exponent) << 23);
-    if constexpr (requires { std::remove_cvref_t<decltype(Operand{}.rule)>::constant; }) value *= t.encode;
+    if constexpr (has_constant<Operand>) value *= t.encode;
     return {value, outside != 0 ? 1u : 0u};
   } else {
     return {inverse_of<format>(scale, t, col).multiplier, special != 0 ? 1u : 0u};
@@ -129,7 +133,7 @@ LOFT_HOST_DEVICE constexpr void encode_span(T const* values, int count,
     pack<element>(codes, count, out);
   } else {
     constexpr bool random = has_words<rounding>;
-    typename word_of<rounding>::type words[random ? Width : 1];
+    typename word_of<rounding>::type words[random ? Width : 1] = {};
     draw(how.rounding, index, count, words);
     float factors[Width / alike] = {};
     std::uint32_t refused[Width / alike] = {}, any_refused = 0;
@@ -140,7 +144,8 @@ LOFT_HOST_DEVICE constexpr void encode_span(T const* values, int count,
       refused[g] = factor.refused;
       any_refused |= factor.refused;
     });
-    int const done = native::encode_groups<element, typename drawn<rounding>::type, alike, Packed>(
+    constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<Operand>;
+    int const done = native::encode_groups<element, typename drawn<rounding>::type, alike, Packed, powers_of_two>(
         values, factors, groups, words, ahead, static_cast<int>(sizeof(A)), out);
     if (done * alike == count && any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {

@@ -12,7 +12,7 @@
 #include "loft/config.hpp"
 #include "loft/convert.hpp"
 #include "loft/format.hpp"
-#include "loft/native/host.hpp"
+#include "loft/native/host_runs.hpp"
 #include "loft/random.hpp"
 #include "loft/rounding.hpp"
 

@@ -10,7 +10,7 @@
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
-#include "loft/native/host.hpp"
+#include "loft/native/host_runs.hpp"
 #include "loft/native/native.hpp"
 
 namespace loft {

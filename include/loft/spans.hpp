@@ -292,8 +292,12 @@ template <bool Packed, class Operand, class C>
 LOFT_HOST_DEVICE constexpr void decode_row(C const* codes, code<typename Operand::format::scale> const* scales,
                                            float tensor_decode, Operand const& how, int count, float* values) noexcept {
   decode_span<typename Operand::format, span_cols<Operand>, Packed>(codes, count, scales, tensor_decode, values);
-  if constexpr (rotates<Operand>)
+  if constexpr (rotates<Operand>) {
     for (int i = 0; i < count; i += rotation_size<Operand>) how.rotation.invert(values + i);
+    // The sign of a NaN that sums produce is the compiler's choice.
+    for (int i = 0; i < count; ++i)
+      if (magnitude_bits(values[i]) > float_infinity) values[i] = bit_cast<float>(float_nan);
+  }
 }
 
 }  // namespace detail

@@ -113,6 +113,7 @@ template <class Operand, class T>
   if (status const s = detail::check_matrix(out, true); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   if (status const s = detail::check_range<typename Operand::format>(in.rows, range); s != status::ok) return s;
+  if (range.count == 0 || in.cols == 0) return status::ok;
   tensor_scale const t = detail::choose_tensor_scale(in, how);
   auto const fill = [&](matrix_view<float> to, detail::origin whole) {
     auto const store = [&](std::int64_t row, std::int64_t first, int count, auto const* scales, auto encode) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's hooks: what registers of many lanes do for whole runs of values, codes and random words.
-// Source: vectors.hpp for the arithmetic. tests/lanes_test.cpp compares every hook with the generic code that it
+// The host's hooks for blocks and conversions: what registers of many lanes do for whole runs of values and codes.
+// Source: lane_codec.hpp for the arithmetic. tests/lanes_test.cpp compares every hook with the generic code that it
 // replaces.
 #ifndef LOFT_NATIVE_HOST_HPP
 #define LOFT_NATIVE_HOST_HPP
@@ -11,6 +11,8 @@
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
+#include "loft/native/half_codec.hpp"
+#include "loft/native/lane_codec.hpp"
 #include "loft/native/vectors.hpp"
 
 namespace loft::native {
@@ -87,15 +89,14 @@ template <int Bits, class C>
 #endif
 }
 
-/// A register of codes of 4 bits from the bytes that hold them, in the low bits of each lane; above them anything.
-[[gnu::always_inline]] inline u32s load_nibbles(std::uint8_t const* from) noexcept {
-#if defined(__AVX512F__)
-  u64s const bytes = __builtin_convertvector(load<half_u8s>(from), u64s);
-#else
-  u64s bytes = {};
-  for (int i = 0; i < lanes / 2; ++i) bytes[i] = from[i];
-#endif
-  return __builtin_bit_cast(u32s, bytes | (bytes << 28));
+/// The codes of 4 bits in the bytes of two registers, in the low bits of each lane; above them anything.
+[[gnu::always_inline]] inline void load_nibbles(std::uint8_t const* from, u32s& first, u32s& second) noexcept {
+  u32s const even = widen(load<u8s>(from)), odd = even >> 4;
+  [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
+    first = __builtin_shufflevector(even, odd, (I / 2 + I % 2 * lanes)...);
+    second = __builtin_shufflevector(even, odd, (lanes / 2 + I / 2 + I % 2 * lanes)...);
+  }
+  (all_lanes{});
 }
 
 /// The words that random bits are kept in.
@@ -111,17 +112,30 @@ template <class F, int N, bool Packed, class C>
 [[gnu::always_inline]] inline void decode_all_groups(C const* codes, float const* factors, float second, int groups,
                                                      float* values) noexcept {
   decoder<F> const decode;
-  for (int group = 0; group < groups; ++group) {
-    for (int i = group * N; i < (group + 1) * N; i += lanes) {
-      u32s register_of_codes;
-      if constexpr (Packed && F::spec.bits() == 4) register_of_codes = load_nibbles(codes + i / 2);
-      else register_of_codes = widen(load<u8s>(codes + i));
-      f32s value = decode(register_of_codes) * factors[group];
+  constexpr int registers = N / lanes;
+  auto const put = [&](int i, u32s register_of_codes) __attribute__((always_inline)) {
+    f32s value = decode(register_of_codes) * factors[i / registers];
 #if defined(__FAST_MATH__)
-      asm("" : "+m"(value));
+    asm("" : "+m"(value));
 #endif
-      store(values + i, value * second);
+    store(values + i * lanes, value * second);
+  };
+  int i = 0;
+  if constexpr (Packed && F::spec.bits() == 4) {
+    for (; i + 2 <= groups * registers; i += 2) {
+      u32s low, high;
+      load_nibbles(codes + i * (lanes / 2), low, high);
+      put(i, low);
+      put(i + 1, high);
     }
+    if (i == groups * registers) return;
+    std::uint8_t last[lanes] = {};
+    for (int k = 0; k < lanes / 2; ++k) last[k] = codes[i * (lanes / 2) + k];
+    u32s low, high;
+    load_nibbles(last, low, high);
+    put(i, low);
+  } else {
+    for (; i < groups * registers; ++i) put(i, widen(load<u8s>(codes + i * lanes)));
   }
 }
 template <class F, class C>
@@ -160,9 +174,10 @@ LOFT_HOST_DEVICE constexpr int amax_groups([[maybe_unused]] T const* values, [[m
 }
 
 /// codes[i] = the code of values[i] * multipliers[i / N], for `groups` runs of N values. `words`: one random word each,
-/// where R takes them. Packed: codes of 4 bits, two in a byte. `ahead`: memory that is wanted soon, as much as `count`
-/// numbers of `ahead_bytes` bytes: asked for while the lanes are busy. Returns the groups that are done.
-template <class F, class R, int N, bool Packed, class T, class W, class C>
+/// where R takes them. Packed: codes of 4 bits, two in a byte. PowersOfTwo: the multipliers are. `ahead`: memory that
+/// is wanted soon, as much as `count` numbers of `ahead_bytes` bytes: asked for while the lanes are busy. Returns the
+/// groups that are done.
+template <class F, class R, int N, bool Packed, bool PowersOfTwo = false, class T, class W, class C>
 LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
                                              [[maybe_unused]] float const* multipliers, [[maybe_unused]] int groups,
                                              [[maybe_unused]] W const* words, [[maybe_unused]] void const* ahead,
@@ -174,28 +189,43 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
     constexpr int width = Packed ? F::spec.bits() : 8, registers = N / lanes, bytes = lanes * width / 8;
     auto next = reinterpret_cast<std::uintptr_t>(ahead);
     auto const step = static_cast<std::uintptr_t>(lanes * ahead_bytes);
-    auto const encode = [&](T const* from, float multiplier, [[maybe_unused]] int i) __attribute__((always_inline)) {
-      u32s random = {};
-      if constexpr (requires { R::bits; }) random = load_words(words + i * lanes);
+    if constexpr (PowersOfTwo && Packed && N % (2 * lanes) == 0 && !std::is_same_v<T, float> &&
+                  has_half_encoder<F, R>) {
+      if constexpr (is_upper_part<typename T::format> && T::format::spec.mantissa_bits == 7) {
+        encode_halves<F, R, N>(values, multipliers, groups, next, 2 * step, codes);
+        return groups;
+      }
+    }
+    auto const scaled = [&](int i, float multiplier) __attribute__((always_inline)) {
       __builtin_prefetch(reinterpret_cast<void const*>(next));
       next += step;
-      return encode_lanes<F, R>(load_values(from) * multiplier, random);
+      return load_values(values + i * lanes) * multiplier;
+    };
+    auto const encode = [&](f32s v, [[maybe_unused]] int i) __attribute__((always_inline)) {
+      u32s random = {};
+      if constexpr (requires { R::bits; }) random = load_words(words + i * lanes);
+      return encode_lanes<F, R>(v, random);
     };
     constexpr int together = registers % 4 == 0 ? 1 : 4 / registers;  // groups in four registers
     int group = 0;
     for (; group + together <= groups; group += together, multipliers += together) {
       for (int i = 0; i < together * registers; i += 4) {
-        u32s four[4];
-        for (int k = 0; k < 4; ++k) four[k] = encode(values + (i + k) * lanes, multipliers[(i + k) / registers], i + k);
-        store_four<width>(codes + i * bytes, four[0], four[1], four[2], four[3]);
+        f32s v[4];
+        for (int k = 0; k < 4; ++k) v[k] = scaled(i + k, multipliers[(i + k) / registers]);
+        if constexpr (Packed && has_half_encoder<F, R>) {
+          store_looked_up<F, R>(codes + i * bytes, v[0], v[1], v[2], v[3]);
+        } else {
+          u32s four[4];
+          for (int k = 0; k < 4; ++k) four[k] = encode(v[k], i + k);
+          store_four<width>(codes + i * bytes, four[0], four[1], four[2], four[3]);
+        }
       }
       values += together * N;
       if constexpr (requires { R::bits; }) words += together * N;
       codes += together * registers * bytes;
     }
     for (; group < groups; ++group, ++multipliers) {
-      for (int i = 0; i < registers; ++i)
-        store_codes<width>(codes + i * bytes, encode(values + i * lanes, *multipliers, i));
+      for (int i = 0; i < registers; ++i) store_codes<width>(codes + i * bytes, encode(scaled(i, *multipliers), i));
       values += N;
       if constexpr (requires { R::bits; }) words += N;
       codes += registers * bytes;
@@ -252,107 +282,6 @@ LOFT_HOST_DEVICE constexpr int decode_run([[maybe_unused]] C const* codes, [[may
   }
 #endif
   return 0;
-}
-
-/// A register of codes of 4 bits to bytes, element 2i in the low nibble, and back, for whole registers.
-LOFT_HOST_DEVICE constexpr std::int64_t pack_nibbles([[maybe_unused]] std::uint8_t const* codes,
-                                                     [[maybe_unused]] std::int64_t count,
-                                                     [[maybe_unused]] std::uint8_t* bytes) noexcept {
-#if LOFT_HAS_HOST_VECTORS
-  if (constant_evaluated()) return 0;
-  using pairs = vector<std::uint16_t, lanes>::type;
-  std::int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    pairs const both = load<pairs>(codes + i) & 0x0f0f;
-    store(bytes + i / 2, __builtin_convertvector(both | (both >> 4), u8s));
-  }
-  return i;
-#else
-  return 0;
-#endif
-}
-LOFT_HOST_DEVICE constexpr std::int64_t unpack_nibbles([[maybe_unused]] std::uint8_t const* bytes,
-                                                       [[maybe_unused]] std::int64_t count,
-                                                       [[maybe_unused]] std::uint8_t* codes) noexcept {
-#if LOFT_HAS_HOST_VECTORS
-  if (constant_evaluated()) return 0;
-  std::int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    u16s const both = __builtin_convertvector(load<u8s>(bytes + i / 2), u16s);
-    store(codes + i, (both & 0x0f) | ((both & 0xf0) << 4));
-  }
-  return i;
-#else
-  return 0;
-#endif
-}
-
-/// The unnormalised Hadamard transform of N floats, times `norm`; sums in the order of rotation.hpp. Returns N, or 0.
-template <int N>
-LOFT_HOST_DEVICE constexpr int hadamard_run([[maybe_unused]] float* run, [[maybe_unused]] float norm) noexcept {
-#if LOFT_HAS_HOST_VECTORS
-  if constexpr (N % 16 == 0 && N <= 256) {
-    if (constant_evaluated()) return 0;
-    constexpr int count = N / lanes;
-    f32s v[count];
-    for (int k = 0; k < count; ++k) {
-      v[k] = butterfly<2>(butterfly<1>(load<f32s>(run + lanes * k)));
-      if constexpr (lanes > 4) v[k] = butterfly<4>(v[k]);
-      if constexpr (lanes > 8) v[k] = butterfly<8>(v[k]);
-    }
-    for (int distance = 1; distance < count; distance *= 2) {
-      for (int k = 0; k < count; ++k) {
-        if ((k & distance) != 0) continue;
-        f32s const a = v[k], b = v[k + distance];
-        v[k] = a + b;
-        v[k + distance] = a - b;
-      }
-    }
-    for (int k = 0; k < count; ++k) store(run + lanes * k, v[k] * norm);
-    return N;
-  }
-#endif
-  return 0;
-}
-
-/// The 128-bit outputs of the calls [call, call + count) of Philox4x32, one after the other, for whole registers of
-/// calls.
-template <int Rounds, class W>
-LOFT_HOST_DEVICE constexpr int philox_calls([[maybe_unused]] std::uint64_t seed, [[maybe_unused]] std::uint64_t stream,
-                                            [[maybe_unused]] std::uint64_t call, [[maybe_unused]] int count,
-                                            [[maybe_unused]] W* words) noexcept {
-#if LOFT_HAS_HOST_VECTORS
-  if (constant_evaluated()) return 0;
-  constexpr int together = lanes / 2;
-  constexpr std::uint64_t low = 0xffff'ffff;
-  auto const first = []<int... I>(lane_list<I...>) { return u64s{static_cast<std::uint64_t>(I)...}; };
-  int done = 0;
-  for (; done + together <= count; done += together) {
-    // Every word has 64 bits here, of which the upper half is anything.
-    u64s const calls = first(std::make_integer_sequence<int, together>{}) + (call + static_cast<std::uint64_t>(done));
-    u64s x = calls, y = calls >> 32, z = u64s{} + stream, w = u64s{} + (stream >> 32);
-    std::uint64_t key_x = seed & low, key_y = seed >> 32;
-    for (int round = 0; round < Rounds; ++round) {
-      u64s const a = (x & low) * std::uint64_t{0xd251'1f53u}, b = (z & low) * std::uint64_t{0xcd9e'8d57u};
-      x = (b >> 32) ^ y ^ key_x;
-      y = b;
-      z = (a >> 32) ^ w ^ key_y;
-      w = a;
-      key_x = (key_x + 0x9e37'79b9u) & low;
-      key_y = (key_y + 0xbb67'ae85u) & low;
-    }
-    u64s const xy = (x & low) | (y << 32), zw = (z & low) | (w << 32);
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      constexpr int half = together / 2, per_call = 16 / static_cast<int>(sizeof(W));
-      store(words + per_call * done, __builtin_shufflevector(xy, zw, (I / 2 + I % 2 * together)...));
-      store(words + per_call * (done + half), __builtin_shufflevector(xy, zw, (half + I / 2 + I % 2 * together)...));
-    }
-    (std::make_integer_sequence<int, together>{});
-  }
-  return done;
-#else
-  return 0;
-#endif
 }
 
 }  // namespace loft::native

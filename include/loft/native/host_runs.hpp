@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host's hooks that know no format but 4 bits: packing, the Hadamard transform, random words. Source: packed.hpp,
+// rotation.hpp, random.hpp, whose results these are; tests/lanes_test.cpp compares them.
+#ifndef LOFT_NATIVE_HOST_RUNS_HPP
+#define LOFT_NATIVE_HOST_RUNS_HPP
+
+#include <cstdint>
+#include <utility>
+
+#include "loft/bits.hpp"
+#include "loft/config.hpp"
+#include "loft/native/vectors.hpp"
+
+namespace loft::native {
+
+// Each hook does the first part of a run and returns how much of it, 0 where vectors are not to be had.
+
+/// A register of codes of 4 bits to bytes, element 2i in the low nibble, and back, for whole registers.
+LOFT_HOST_DEVICE constexpr std::int64_t pack_nibbles([[maybe_unused]] std::uint8_t const* codes,
+                                                     [[maybe_unused]] std::int64_t count,
+                                                     [[maybe_unused]] std::uint8_t* bytes) noexcept {
+#if LOFT_HAS_HOST_VECTORS
+  if (constant_evaluated()) return 0;
+  using pairs = vector<std::uint16_t, lanes>::type;
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    pairs const both = load<pairs>(codes + i) & 0x0f0f;
+    store(bytes + i / 2, __builtin_convertvector(both | (both >> 4), u8s));
+  }
+  return i;
+#else
+  return 0;
+#endif
+}
+LOFT_HOST_DEVICE constexpr std::int64_t unpack_nibbles([[maybe_unused]] std::uint8_t const* bytes,
+                                                       [[maybe_unused]] std::int64_t count,
+                                                       [[maybe_unused]] std::uint8_t* codes) noexcept {
+#if LOFT_HAS_HOST_VECTORS
+  if (constant_evaluated()) return 0;
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    u16s const both = __builtin_convertvector(load<u8s>(bytes + i / 2), u16s);
+    store(codes + i, (both & 0x0f) | ((both & 0xf0) << 4));
+  }
+  return i;
+#else
+  return 0;
+#endif
+}
+
+/// The unnormalised Hadamard transform of N floats, times `norm`; sums in the order of rotation.hpp. Returns N, or 0.
+template <int N>
+LOFT_HOST_DEVICE constexpr int hadamard_run([[maybe_unused]] float* run, [[maybe_unused]] float norm) noexcept {
+#if LOFT_HAS_HOST_VECTORS
+  if constexpr (N % 16 == 0 && N <= 256) {
+    if (constant_evaluated()) return 0;
+    constexpr int count = N / lanes;
+    f32s v[count];
+    for (int k = 0; k < count; ++k) {
+      v[k] = butterfly<2>(butterfly<1>(load<f32s>(run + lanes * k)));
+      if constexpr (lanes > 4) v[k] = butterfly<4>(v[k]);
+      if constexpr (lanes > 8) v[k] = butterfly<8>(v[k]);
+    }
+    for (int distance = 1; distance < count; distance *= 2) {
+      for (int k = 0; k < count; ++k) {
+        if ((k & distance) != 0) continue;
+        f32s const a = v[k], b = v[k + distance];
+        v[k] = a + b;
+        v[k + distance] = a - b;
+      }
+    }
+    for (int k = 0; k < count; ++k) store(run + lanes * k, v[k] * norm);
+    return N;
+  }
+#endif
+  return 0;
+}
+
+/// The 128-bit outputs of the calls [call, call + count) of Philox4x32, one after the other, for whole registers of
+/// calls.
+template <int Rounds, class W>
+LOFT_HOST_DEVICE constexpr int philox_calls([[maybe_unused]] std::uint64_t seed, [[maybe_unused]] std::uint64_t stream,
+                                            [[maybe_unused]] std::uint64_t call, [[maybe_unused]] int count,
+                                            [[maybe_unused]] W* words) noexcept {
+#if LOFT_HAS_HOST_VECTORS
+  if (constant_evaluated()) return 0;
+  constexpr int together = lanes / 2;
+  constexpr std::uint64_t low = 0xffff'ffff;
+  auto const first = []<int... I>(lane_list<I...>) { return u64s{static_cast<std::uint64_t>(I)...}; };
+  int done = 0;
+  for (; done + together <= count; done += together) {
+    // Every word has 64 bits here, of which the upper half is anything.
+    u64s const calls = first(std::make_integer_sequence<int, together>{}) + (call + static_cast<std::uint64_t>(done));
+    u64s x = calls, y = calls >> 32, z = u64s{} + stream, w = u64s{} + (stream >> 32);
+    std::uint64_t key_x = seed & low, key_y = seed >> 32;
+    for (int round = 0; round < Rounds; ++round) {
+      u64s const a = (x & low) * std::uint64_t{0xd251'1f53u}, b = (z & low) * std::uint64_t{0xcd9e'8d57u};
+      x = (b >> 32) ^ y ^ key_x;
+      y = b;
+      z = (a >> 32) ^ w ^ key_y;
+      w = a;
+      key_x = (key_x + 0x9e37'79b9u) & low;
+      key_y = (key_y + 0xbb67'ae85u) & low;
+    }
+    u64s const xy = (x & low) | (y << 32), zw = (z & low) | (w << 32);
+    [&]<int... I>(std::integer_sequence<int, I...>) {
+      constexpr int half = together / 2, per_call = 16 / static_cast<int>(sizeof(W));
+      store(words + per_call * done, __builtin_shufflevector(xy, zw, (I / 2 + I % 2 * together)...));
+      store(words + per_call * (done + half), __builtin_shufflevector(xy, zw, (half + I / 2 + I % 2 * together)...));
+    }
+    (std::make_integer_sequence<int, together>{});
+  }
+  return done;
+#else
+  return 0;
+#endif
+}
+
+}  // namespace loft::native
+
+#endif
