@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// Sweeps over the floats: every format, rounding and overflow mode against a reference in double that needs no search.
+// Where a value lies among the codes comes from its exponent; rounding and overflow are the oracle's.
+#pragma once
+
+#include <doctest/doctest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+#include "oracle_of.hpp"
+
+namespace test {
+
+inline double exact_power_of_two(int exponent) {
+  std::uint64_t const bits = static_cast<std::uint64_t>(exponent + 1023) << 52;
+  double x = 0;
+  std::memcpy(&x, &bits, sizeof x);
+  return x;
+}
+
+// floor(log2 a) of a double that is a float, hence normal; far below everything for 0.
+inline int exponent_of(double a) {
+  std::uint64_t bits = 0;
+  std::memcpy(&bits, &a, sizeof a);
+  return static_cast<int>(bits >> 52 & 0x7ff) - 1023;
+}
+
+// oracle::table::locate of |x| without its search: the gap is known from the exponent.
+inline oracle::place place_of(double x, oracle::format const& row, std::uint32_t max_code) {
+  double const a = std::fabs(x);
+  int const least = (row.has_zero ? 1 : 0) - row.bias;
+  int const e = std::max(exponent_of(a), least);
+  if (!row.has_zero && a < exact_power_of_two(least)) return {0, 0.0};
+  if (!std::isfinite(a)) return {max_code + 1, 0.0};
+  double const gaps = a * exact_power_of_two(row.mantissa_bits - e);
+  auto const whole = static_cast<std::uint32_t>(gaps);
+  std::uint64_t const code = (static_cast<std::uint64_t>(e - least) << row.mantissa_bits) + whole -
+                             (row.has_zero ? 0u : 1u << row.mantissa_bits);
+  if (code > max_code) return {max_code + 1, 0.0};
+  return {static_cast<std::uint32_t>(code), gaps - whole};
+}
+
+// HiFloat8, arXiv 2409.16626: 3 mantissa bits for |E| up to 3, 2 up to 7, 1 up to 15, 0 from 2^-22 to 2^-16; the largest
+// finite value is 2^15. Its numbers are counted up from 0; as a row of the oracle a count is the code.
+inline constexpr oracle::format tapered_row{"hifloat8", 4, 3, 7, oracle::specials::extended};
+inline int tapered_bits(int e) { return std::abs(e) < 4 ? 3 : std::abs(e) < 8 ? 2 : std::abs(e) < 16 ? 1 : 0; }
+inline oracle::place tapered_place(double x) {
+  double const a = std::fabs(x);
+  int const e = exponent_of(a);
+  if (!(a < 49152)) return {127, 0.0};
+  if (e < -22) return {0, a * 0x1p22};
+  std::uint32_t first = 1;
+  for (int k = -22; k < e; ++k) first += 1u << tapered_bits(k);
+  double const gaps = a * exact_power_of_two(tapered_bits(e) - e);
+  auto const whole = static_cast<std::uint32_t>(gaps);
+  return {first + whole - (1u << tapered_bits(e)), gaps - whole};
+}
+
+// What a sweep asks about a format: its table, the place of a value, and the code as the table counts it.
+template <class F>
+struct subject {
+  oracle::table const& table = table_of<F>();
+  [[nodiscard]] oracle::place place(double x) const { return place_of(x, table.row, table.max_code); }
+  [[nodiscard]] std::uint32_t counted(std::uint32_t code) const { return code; }
+};
+template <>
+struct subject<loft::hifloat8> {
+  oracle::table table{tapered_row};
+  std::uint32_t counts[256];
+
+  subject() {
+    for (std::uint32_t c = 0; c < 256; ++c) {
+      auto const value = static_cast<double>(loft::decode<loft::hifloat8>(static_cast<std::uint8_t>(c)));
+      std::uint32_t const sign = std::signbit(value) ? 0x80u : 0u;
+      counts[c] = std::isnan(value) ? 0x80u : std::isinf(value) ? 127u | sign : tapered_place(value).lower | sign;
+    }
+  }
+  [[nodiscard]] oracle::place place(double x) const { return tapered_place(x); }
+  [[nodiscard]] std::uint32_t counted(std::uint32_t code) const { return counts[code]; }
+};
+
+// Float patterns first, first + step, ...: every one of them for step 1.
+struct slice {
+  std::uint64_t first = 0, step = 1;
+};
+
+template <class F>
+struct sweep {
+  subject<F> const about{};
+  slice const part;
+  tally same{}, control{};
+
+  explicit sweep(slice s) : part{s} { run(); }
+
+ private:
+  template <class R>
+  void both(float x, oracle::place p, R rounding, oracle::rounding mode, oracle::draw draw = {}) {
+    double const value = static_cast<double>(x);
+    same.add(value, about.counted(loft::encode<F, loft::overflow::saturate>(x, rounding)),
+             about.table.encode(value, p, mode, oracle::overflow::saturate, draw));
+    same.add(value, about.counted(loft::encode<F, loft::overflow::special>(x, rounding)),
+             about.table.encode(value, p, mode, oracle::overflow::special, draw));
+  }
+
+  void run() {
+    using oracle::rounding;
+    for (std::uint64_t bits = part.first; bits < std::uint64_t{1} << 32; bits += part.step) {
+      float const x = float_of(static_cast<std::uint32_t>(bits));
+      oracle::place const p = about.place(static_cast<double>(x));
+      auto const word = static_cast<std::uint32_t>(bits * 0x9e3779b97f4a7c15u >> 40);
+      both(x, p, loft::nearest_even{}, rounding::nearest_even);
+      both(x, p, loft::nearest_away{}, rounding::nearest_away);
+      both(x, p, loft::toward_zero{}, rounding::toward_zero);
+      both(x, p, loft::away_from_zero{}, rounding::away_from_zero);
+      both(x, p, loft::upward{}, rounding::upward);
+      both(x, p, loft::downward{}, rounding::downward);
+      both(x, p, loft::to_odd{}, rounding::to_odd);
+      both(x, p, loft::stochastic_word<16>{word & 0xffffu}, rounding::stochastic, {16, word & 0xffffu});
+      both(x, p, loft::truncated_stochastic_word<8>{word & 0xffu}, rounding::truncated_stochastic, {8, word & 0xffu});
+      // The control: a float one place above in its last bits, or with the other sign, is another number.
+      float const other = float_of(static_cast<std::uint32_t>(bits) ^ 0x80000000u ^ (static_cast<std::uint32_t>(bits) & 0x00400000u));
+      control.add(static_cast<double>(x), about.counted(loft::encode<F>(other)),
+                  about.table.encode(static_cast<double>(x), p, rounding::nearest_even, oracle::overflow::saturate));
+    }
+  }
+};
+
+template <class F>
+void check_sweep(slice part) {
+  sweep<F> const done{part};
+  INFO(done.about.table.name());
+  CHECK_MESSAGE(done.same.wrong == 0, done.same.first());
+  CHECK(done.same.compared >= 18 * static_cast<std::int64_t>((std::uint64_t{1} << 32) / part.step - 1));
+  CHECK(done.control.wrong > 0);
+}
+
+}  // namespace test
