@@ -32,20 +32,20 @@ LOFT_HOST_DEVICE constexpr status check_operand(std::int64_t cols, Operand const
   return status::ok;
 }
 
-/// Row `row`, columns [first, first + count), of a matrix with contiguous rows as the quantizer sees them: floats,
+/// Row `row`, columns [first, first + count), as the quantizer sees them: floats,
 /// admitted, rotated. N: the usual count.
 template <int N, class Operand, class T>
 LOFT_HOST_DEVICE constexpr void load_span(matrix_view<T> in, std::int64_t row, std::int64_t first, int count,
                                           Operand const& how, float* values) noexcept {
   T const* const source = &in(row, first);
-  if constexpr (requires { typename T::format; }) {
-    for (int i = native::decode_run<typename T::format>(source, count, values); i < count; ++i)
-      values[i] = to_float(source[i]);
-    if constexpr (Operand::policy == nonfinite::saturate)
-      for_lanes<N>(count, [&](int i) { values[i] = admit<Operand::policy>(values[i]); });
-  } else {
-    for_lanes<N>(count, [&](int i) { values[i] = admit<Operand::policy>(to_float(source[i])); });
-  }
+  int done = 0;
+  if constexpr (requires { typename T::format; })
+    if (in.col_stride == 1) done = native::decode_run<typename T::format>(source, count, values);
+  if (in.col_stride == 1 && done == 0) for_lanes<N>(count, [&](int i) { values[i] = to_float(source[i]); });
+  else
+    for (int i = done; i < count; ++i) values[i] = to_float(source[i * in.col_stride]);
+  if constexpr (Operand::policy == nonfinite::saturate)
+    for_lanes<N>(count, [&](int i) { values[i] = admit<Operand::policy>(values[i]); });
   if constexpr (rotates<Operand>)
     for (int i = 0; i < count; i += rotation_size<Operand>) rotate_run(how, values + i);
 }
