@@ -47,6 +47,8 @@ inline constexpr std::uint32_t float_sign = 0x8000'0000u;
 inline constexpr std::uint32_t float_infinity = 0x7f80'0000u;
 inline constexpr std::uint32_t float_nan = 0x7fc0'0000u;
 inline constexpr std::uint32_t float_max = 0x7f7f'ffffu;
+inline constexpr std::uint32_t float_least_normal = 0x0080'0000u;
+inline constexpr std::uint64_t double_infinity_bits = 0x7ff0'0000'0000'0000u;
 
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t magnitude_bits(float x) noexcept {
   return bit_cast<std::uint32_t>(x) & ~float_sign;
