@@ -8,7 +8,8 @@ usage() {
   cat <<'TEXT'
 usage: bash cmake/run.sh demo|test
   demo   builds the examples and trains char_gpt, with its table and plot in build/demo
-  test   builds and runs all tests with g++, then the core tests with clang's sanitizers
+  test   builds and runs all tests with g++, compiles device code for CUDA and HIP and checks it (no GPU is needed), then
+         runs the core tests with clang's sanitizers
 TEXT
 }
 
@@ -36,6 +37,25 @@ install() {
   "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
 }
 
+# Puts nvcc on the PATH: the one that is there, that of /usr/local/cuda, or NVIDIA's packages on PyPI in build/cuda.
+find_nvcc() {
+  if ! command -v nvcc > /dev/null; then
+    local cuda=/usr/local/cuda
+    if [[ ! -x $cuda/bin/nvcc ]]; then
+      cuda="$PWD/build/cuda"
+      if [[ ! -x $cuda/bin/nvcc ]]; then
+        install python3-venv ca-certificates
+        python3 -m venv build/cuda_packages
+        build/cuda_packages/bin/pip install --quiet --disable-pip-version-check \
+          nvidia-{cuda-nvcc,nvvm,cuda-crt,cuda-runtime}'==13.0.*'
+        ln -sfn "$(echo "$PWD"/build/cuda_packages/lib/python3*/site-packages/nvidia/cu13)" "$cuda"
+      fi
+    fi
+    export PATH="$cuda/bin:$PATH"
+  fi
+  echo "nvcc is $(command -v nvcc): $(nvcc --version | grep release)"
+}
+
 demo() {
   install g++ cmake ninja-build libeigen3-dev libcli11-dev zlib1g-dev dict-jargon
   cmake --preset demo
@@ -46,7 +66,8 @@ demo() {
 
 run_tests() {
   install g++ cmake ninja-build clang-14 libclang-rt-14-dev doctest-dev libbenchmark-dev libeigen3-dev libcli11-dev \
-    nlohmann-json3-dev zlib1g-dev dict-jargon git ca-certificates
+    nlohmann-json3-dev zlib1g-dev dict-jargon git ca-certificates libopenmpi-dev openmpi-bin python3 clang-22 clang-tools-22 lld-22
+  find_nvcc
   local preset
   for preset in ci asan; do
     cmake --preset "$preset"

@@ -42,12 +42,19 @@ __global__ void one_block(float const* x, loft::block<typename Operand::format>*
   if constexpr (rows * cols <= 1024) *out = loft::quantize_block(x, rows * cols, how, t, 7);
 }
 
-__global__ void tensors(loft::matrix_view<float const> in, loft::quantized_view<loft::mxfp4> mx,
-                        loft::quantized_view<loft::nvfp4> nv, loft::matrix_view<float> out, loft::status* outcome) {
-  outcome[0] = loft::quantize<loft::operand<loft::mxfp4>>(in, mx);
-  outcome[1] = loft::dequantize<loft::operand<loft::mxfp4>>(mx, out);
-  outcome[2] = loft::quantize<rotated>(in, nv);
-  outcome[3] = loft::fake_quantize<rotated>(in, out);
+// A kernel each: together their buffers for a tile are more than a thread may have.
+__global__ void tensor(loft::matrix_view<float const> in, loft::quantized_view<loft::mxfp4> mx, loft::status* outcome) {
+  *outcome = loft::quantize<loft::operand<loft::mxfp4>>(in, mx);
+}
+__global__ void tensor_back(loft::quantized_view<loft::mxfp4> mx, loft::matrix_view<float> out, loft::status* outcome) {
+  *outcome = loft::dequantize<loft::operand<loft::mxfp4>>(mx, out);
+}
+__global__ void rotated_tensor(loft::matrix_view<float const> in, loft::quantized_view<loft::nvfp4> nv,
+                               loft::status* outcome) {
+  *outcome = loft::quantize<rotated>(in, nv);
+}
+__global__ void fake_tensor(loft::matrix_view<float const> in, loft::matrix_view<float> out, loft::status* outcome) {
+  *outcome = loft::fake_quantize<rotated>(in, out);
 }
 
 // Names a kernel for each block format, which makes the compiler write it.

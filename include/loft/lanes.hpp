@@ -13,6 +13,7 @@
 #include "loft/convert.hpp"
 #include "loft/format.hpp"
 #include "loft/native/host_runs.hpp"
+#include "loft/native/native.hpp"
 #include "loft/random.hpp"
 #include "loft/rounding.hpp"
 
@@ -22,7 +23,11 @@ namespace loft::detail {
 template <int N, class Function>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void for_lanes(int count, Function&& f) noexcept {
   if (count == N) {
-    for (int i = 0; i < N; ++i) f(i);
+    if constexpr (native::unrolls_runs && N <= 32) {
+      native::unrolled<N>(f);
+    } else {
+      for (int i = 0; i < N; ++i) f(i);
+    }
   } else {
     for (int i = 0; i < count; ++i) f(i);
   }

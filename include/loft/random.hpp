@@ -10,9 +10,11 @@
 
 namespace loft {
 
+/// Two words of 32 bits: the key of a generator, the least significant word first.
 struct u32x2 {
   std::uint32_t x, y;
 };
+/// Four words of 32 bits: its counter, and what one call gives, the least significant word first.
 struct u32x4 {
   std::uint32_t x, y, z, w;
 };
@@ -25,24 +27,57 @@ struct philox4x32 {
 
   LOFT_HOST_DEVICE constexpr u32x4 operator()(u32x4 counter, u32x2 key) const noexcept {
     for (int round = 0; round < Rounds; ++round) {
-      std::uint64_t const a = std::uint64_t{0xd251'1f53u} * counter.x;
-      std::uint64_t const b = std::uint64_t{0xcd9e'8d57u} * counter.z;
-      counter = {static_cast<std::uint32_t>(b >> 32) ^ counter.y ^ key.x, static_cast<std::uint32_t>(b),
-                 static_cast<std::uint32_t>(a >> 32) ^ counter.w ^ key.y, static_cast<std::uint32_t>(a)};
-      key = {key.x + 0x9e37'79b9u, key.y + 0xbb67'ae85u};
+      counter = mix(counter, key);
+      key = next(key);
     }
     return counter;
+  }
+
+  /// The keys of all rounds, for callers that use one key many times.
+  struct schedule {
+    u32x2 keys[Rounds];
+  };
+  LOFT_HOST_DEVICE static constexpr schedule keys_of(u32x2 key) noexcept {
+    schedule result{};
+    for (u32x2& each : result.keys) {
+      each = key;
+      key = next(key);
+    }
+    return result;
+  }
+  LOFT_HOST_DEVICE constexpr u32x4 operator()(u32x4 counter, schedule const& keys) const noexcept {
+    for (u32x2 key : keys.keys) counter = mix(counter, key);
+    return counter;
+  }
+
+ private:
+  LOFT_HOST_DEVICE static constexpr u32x4 mix(u32x4 counter, u32x2 key) noexcept {
+    std::uint64_t const a = std::uint64_t{0xd251'1f53u} * counter.x;
+    std::uint64_t const b = std::uint64_t{0xcd9e'8d57u} * counter.z;
+    return {static_cast<std::uint32_t>(b >> 32) ^ counter.y ^ key.x, static_cast<std::uint32_t>(b),
+            static_cast<std::uint32_t>(a >> 32) ^ counter.w ^ key.y, static_cast<std::uint32_t>(a)};
+  }
+  LOFT_HOST_DEVICE static constexpr u32x2 next(u32x2 key) noexcept {
+    return {key.x + 0x9e37'79b9u, key.y + 0xbb67'ae85u};
   }
 };
 
 namespace detail {
 
-/// The 128 bits of call number `call`: the 64-bit numbers go in as (low, high) words.
+/// A 64-bit number as (low, high) words.
+LOFT_HOST_DEVICE constexpr u32x2 words_of(std::uint64_t number) noexcept {
+  return {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)};
+}
+
+/// The 128 bits of call number `call` under a key, or the keys made of it.
+template <class G, class Key>
+LOFT_HOST_DEVICE constexpr u32x4 counter_words(Key const& key, std::uint64_t stream, std::uint64_t call) noexcept {
+  u32x2 const low = words_of(call), high = words_of(stream);
+  return G{}({low.x, low.y, high.x, high.y}, key);
+}
 template <class G>
 LOFT_HOST_DEVICE constexpr u32x4 counter_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t call) noexcept {
-  return G{}({static_cast<std::uint32_t>(call), static_cast<std::uint32_t>(call >> 32),
-              static_cast<std::uint32_t>(stream), static_cast<std::uint32_t>(stream >> 32)},
-             {static_cast<std::uint32_t>(seed), static_cast<std::uint32_t>(seed >> 32)});
+  return counter_words<G, u32x2>(words_of(seed), stream, call);
 }
 
 }  // namespace detail

@@ -7,31 +7,11 @@
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
+#include "loft/native/cuda.hpp"
+#include "loft/native/hip.hpp"
+#include "loft/native/opaque.hpp"
 
 namespace loft::native {
-
-/// `x` as a value the optimiser knows nothing about: no -Ofast regroups what stands on its two sides, and no
-/// -ffp-contract fuses them. T: float or double.
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T opaque(T x) noexcept {
-#if defined(__GNUC__) || defined(__clang__) || defined(__CUDA_ARCH__)
-  if (!constant_evaluated()) {
-#if defined(__CUDA_ARCH__)
-    if constexpr (sizeof(T) == 4) asm("" : "+f"(x));
-    else asm("" : "+d"(x));
-#elif defined(__HIP_DEVICE_COMPILE__)
-    asm("" : "+v"(x));
-#elif defined(__SSE__)
-    asm("" : "+x"(x));
-#else
-    auto word = bit_cast<typename detail::ieee<T>::word>(x);
-    asm("" : "+r"(word));
-    return bit_cast<T>(word);
-#endif
-  }
-#endif
-  return x;
-}
 
 /// `x`, opaque in builds that may regroup products (-ffast-math, -Ofast) and transparent to vectorisers in all others.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float grouped(float x) noexcept {
@@ -84,6 +64,23 @@ template <class T>
 /// 1 / x for x > 0, at most the largest float: nothing overflows, and nothing is divided by zero.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float reciprocal(float x) noexcept {
   bool const tiny = bit_cast<std::uint32_t>(x) <= 0x0020'0000u;  // 2^-128, whose reciprocal is no float
+#if defined(__CUDA_ARCH__)
+  if (!constant_evaluated()) {
+    float inverse;
+    if (bit_cast<std::uint32_t>(x) - 0x0080'0000u < 0x7e00'0000u) {
+      // x and 1/x are normal: one step from the approximation is correctly rounded, as in the instruction rcp.rn, which
+      // asks for the range once more. tests/gpu/same_bits.cu runs over all significands.
+      asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
+      float rest;
+      asm("{.reg .f32 e;\n\tneg.f32 e, %1;\n\tfma.rn.f32 e, e, %2, 0f3F800000;\n\tfma.rn.f32 %0, %2, e, %2;}"
+          : "=f"(rest)
+          : "f"(x), "f"(inverse));
+      return rest;
+    }
+    asm("rcp.rn.f32 %0, %1;" : "=f"(inverse) : "f"(tiny ? 1.0f : x));
+    return tiny ? bit_cast<float>(detail::float_max) : inverse;
+  }
+#endif
   float const inverse = divide(1.0f, tiny ? 1.0f : x);
   return tiny ? bit_cast<float>(detail::float_max) : inverse;
 }

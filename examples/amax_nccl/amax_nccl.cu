@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: Apache-2.0
+// One tensor on two GPUs: each has half of its rows, and both quantize with the scale of the whole tensor. Codes, scales
+// and the tensor's scale are those that one GPU finds, which the program checks.
+//
+// A format of two levels needs the amax of the tensor. Each GPU finds that of its shard; NCCL reduces it to the maximum,
+// in device memory, where the quantizer reads it: nothing waits for the host. A NaN is not part of an amax, and must not
+// be: a maximum may lose it or spread it, as its implementation likes. So the count of elements that are not finite goes
+// its own way, as a sum, and the trainer looks at it when it likes. It is a by-product of the norm.
+//
+// NCCL is not part of the CUDA toolkit. Where Python has it (pip install nvidia-nccl-cu13):
+//   nccl=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])')
+//   nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude -I$nccl/include examples/amax_nccl/amax_nccl.cu -o amax_nccl
+//     -Xlinker $nccl/lib/libnccl.so.2 -Xlinker -rpath=$nccl/lib && ./amax_nccl
+// Exit code 0 where all bits agree, 1 where one differs, 2 without two GPUs.
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "loft/launch/cuda.hpp"
+#include "loft/loft.hpp"
+
+namespace {
+
+constexpr int ranks = 2;
+constexpr std::int64_t rows = 1024, cols = 4096;
+
+void check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::printf("CUDA: %s\n", cudaGetErrorString(error));
+  std::exit(1);
+}
+void check(ncclResult_t error) {
+  if (error == ncclSuccess) return;
+  std::printf("NCCL: %s\n", ncclGetErrorString(error));
+  std::exit(1);
+}
+void check(loft::status s) {
+  if (s == loft::status::ok) return;
+  std::printf("LOFT: %s\n", loft::message(s));
+  std::exit(1);
+}
+
+/// Memory of the GPU that is current, poisoned.
+template <class T>
+T* allocate(std::int64_t count) {
+  T* data = nullptr;
+  auto const bytes = static_cast<std::size_t>(count) * sizeof(T);
+  check(cudaMalloc(&data, bytes));
+  check(cudaMemset(data, 0xa5, bytes));
+  return data;
+}
+template <class T>
+void append(std::vector<T>& to, T const* from, std::int64_t count) {
+  std::size_t const before = to.size();
+  to.resize(before + static_cast<std::size_t>(count));
+  check(cudaMemcpy(to.data() + before, from, static_cast<std::size_t>(count) * sizeof(T), cudaMemcpyDeviceToHost));
+}
+
+/// The codes and scales of a tensor; shards of whole rows stand one after the other.
+template <class B>
+struct quantized {
+  std::vector<std::uint8_t> codes;
+  std::vector<loft::code<typename B::scale>> scales;
+  std::vector<float> tensor_scales;  ///< of each shard
+  double nonfinite = 0;
+};
+
+/// What one rank holds: its rows, and all that the calls work in.
+template <class Operand>
+struct shard {
+  using format = typename Operand::format;
+  using scale = loft::code<typename format::scale>;
+  std::int64_t first, count;  ///< rows
+  cudaStream_t stream{};
+  loft::bf16_t* values;
+  float* amax;
+  loft::norm_partial* norm;
+  loft::launch::norm_item<loft::bf16_t>* list;
+  loft::quantized_view<format> out;
+  loft::cuda::context where;
+  std::int64_t chunks;
+
+  /// In memory of the GPU that is current.
+  shard(std::vector<loft::bf16_t> const& tensor, std::int64_t first_row, std::int64_t row_count)
+      : first{first_row}, count{row_count} {
+    check(cudaStreamCreate(&stream));
+    values = allocate<loft::bf16_t>(count * cols);
+    check(cudaMemcpy(values, tensor.data() + first * cols,
+                     static_cast<std::size_t>(count * cols) * sizeof(loft::bf16_t), cudaMemcpyHostToDevice));
+    amax = allocate<float>(1);
+    norm = allocate<loft::norm_partial>(1);
+    loft::launch::norm_item<loft::bf16_t> item{values, count * cols, 0};
+    chunks = loft::cuda::plan_norms(&item, 1);
+    list = allocate<loft::launch::norm_item<loft::bf16_t>>(1);
+    check(cudaMemcpy(list, &item, sizeof item, cudaMemcpyHostToDevice));
+    out = {allocate<std::uint8_t>(loft::codes_bytes<format>(count, cols)),
+           allocate<scale>(loft::scale_count<format>(count, cols)), allocate<float>(1), count, cols};
+    std::int64_t const bytes =
+        loft::detail::max(loft::cuda::workspace_bytes<Operand>(), loft::cuda::norm_workspace_bytes(1, chunks));
+    where = {stream, allocate<unsigned char>(bytes), bytes, amax, nullptr};
+    check(cudaMemset(where.workspace, 0, static_cast<std::size_t>(bytes)));  // a norm's counters start at zero
+    check(cudaDeviceSynchronize());
+  }
+  loft::matrix_view<loft::bf16_t const> view() const { return {values, count, cols, cols}; }
+
+  /// What this shard alone knows: the largest finite magnitude, and the sums of the norm.
+  void look(Operand const& how) {
+    check(loft::cuda::norms(list, 1, chunks, norm, where));
+    check(loft::cuda::tensor_amax(view(), amax, how, where));
+  }
+  void quantize(Operand const& how) { check(loft::cuda::quantize(view(), out, how, where)); }
+
+  void collect(quantized<format>& to) const {
+    check(cudaStreamSynchronize(stream));
+    append(to.codes, out.codes, loft::codes_bytes<format>(count, cols));
+    append(to.scales, out.scales, loft::scale_count<format>(count, cols));
+    append(to.tensor_scales, out.tensor_scale, 1);
+    std::vector<loft::norm_partial> sums;
+    append(sums, norm, 1);
+    to.nonfinite = sums[0].nonfinite;  // after the reduction the same on all ranks
+  }
+};
+
+/// Both GPUs, each with its rows; `split`: the rows of the first.
+template <class Operand>
+quantized<typename Operand::format> on_two(std::vector<loft::bf16_t> const& tensor, std::int64_t split,
+                                           Operand const& how, ncclComm_t const (&comms)[ranks]) {
+  std::vector<shard<Operand>> shards;
+  for (int rank = 0; rank < ranks; ++rank) {
+    check(cudaSetDevice(rank));
+    shards.emplace_back(tensor, rank == 0 ? 0 : split, rank == 0 ? split : rows - split);
+    shards.back().look(how);
+  }
+  check(ncclGroupStart());
+  for (int rank = 0; rank < ranks; ++rank) {
+    auto& s = shards[static_cast<std::size_t>(rank)];
+    check(ncclAllReduce(s.amax, s.amax, 1, ncclFloat, ncclMax, comms[rank], s.stream));
+    check(ncclAllReduce(s.norm, s.norm, 2, ncclDouble, ncclSum, comms[rank], s.stream));  // both doubles of the partial
+  }
+  check(ncclGroupEnd());
+  quantized<typename Operand::format> result;
+  for (int rank = 0; rank < ranks; ++rank) {
+    check(cudaSetDevice(rank));
+    shards[static_cast<std::size_t>(rank)].quantize(how);
+  }
+  for (int rank = 0; rank < ranks; ++rank) {
+    check(cudaSetDevice(rank));
+    shards[static_cast<std::size_t>(rank)].collect(result);
+  }
+  return result;
+}
+
+/// One GPU with the whole tensor, which computes its amax itself.
+template <class Operand>
+quantized<typename Operand::format> on_one(std::vector<loft::bf16_t> const& tensor, Operand const& how) {
+  check(cudaSetDevice(0));
+  shard<Operand> whole(tensor, 0, rows);
+  whole.look(how);
+  whole.where.amax = nullptr;
+  whole.quantize(how);
+  quantized<typename Operand::format> result;
+  whole.collect(result);
+  return result;
+}
+
+template <class Operand>
+quantized<typename Operand::format> on_host(std::vector<loft::bf16_t> const& tensor, Operand const& how) {
+  using format = typename Operand::format;
+  quantized<format> result;
+  result.codes.resize(static_cast<std::size_t>(loft::codes_bytes<format>(rows, cols)));
+  result.scales.resize(static_cast<std::size_t>(loft::scale_count<format>(rows, cols)));
+  result.tensor_scales.resize(1);
+  check(loft::quantize(loft::matrix_view<loft::bf16_t const>{tensor.data(), rows, cols, cols},
+                       {result.codes.data(), result.scales.data(), result.tensor_scales.data(), rows, cols}, how));
+  result.nonfinite = loft::partial_norm(tensor.data(), rows * cols).nonfinite;
+  return result;
+}
+
+template <class B>
+bool same(quantized<B> const& a, quantized<B> const& b) {
+  bool result = a.codes == b.codes && a.scales == b.scales && a.nonfinite == b.nonfinite;
+  for (float scale : a.tensor_scales) result = result && scale == b.tensor_scales[0];
+  return result;
+}
+
+/// The largest magnitude in the last row, so that the first rank has to hear of it; NaN and infinity in both halves.
+std::vector<loft::bf16_t> make_tensor() {
+  std::mt19937 random{5};
+  std::normal_distribution<float> normal;
+  std::vector<loft::bf16_t> tensor(static_cast<std::size_t>(rows * cols));
+  for (auto& x : tensor) x = static_cast<loft::bf16_t>(normal(random));
+  tensor[static_cast<std::size_t>(rows * cols) - 7] = static_cast<loft::bf16_t>(-300.0f);
+  tensor[12345] = loft::bf16_t::from_bits(0x7fc0);
+  tensor[static_cast<std::size_t>(rows * cols) - 12345] = loft::bf16_t::from_bits(0xff80);
+  return tensor;
+}
+
+}  // namespace
+
+int main() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < ranks) {
+    std::printf("this example needs two CUDA devices\n");
+    return 2;
+  }
+  ncclComm_t comms[ranks];
+  int const device_of[ranks] = {0, 1};
+  check(ncclCommInitAll(comms, ranks, device_of));
+  auto const tensor = make_tensor();
+  bool right = true;
+  for (std::int64_t const split : {rows / 2, rows / 3}) {
+    loft::operand<loft::nvfp4> const how{};
+    auto const two = on_two(tensor, split, how, comms);
+    bool const as_one = same(two, on_one(tensor, how)), as_host = same(two, on_host(tensor, how));
+    std::printf(
+        "nvfp4, %lld + %lld rows on two GPUs: codes, scales, tensor scale %s one GPU's, %s the host's; %.0f not "
+        "finite\n",
+        static_cast<long long>(split), static_cast<long long>(rows - split), as_one ? "are" : "ARE NOT",
+        as_host ? "are" : "ARE NOT", two.nonfinite);
+    right = right && as_one && as_host && two.nonfinite == 2;
+  }
+  for (auto& comm : comms) check(ncclCommDestroy(comm));
+  return right ? 0 : 1;
+}

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// GNMR on two GPUs, each of which has half of every unit's gradient. Both take the decisions of the host, to the bit, and
+// a NaN on one GPU is seen by both; the program checks it.
+//
+// Each GPU takes the partial norms of its halves. They are plain doubles that add up: NCCL sums them in device memory,
+// where the step reads them and leaves the decisions. Nothing waits for the host.
+//
+// NCCL is not part of the CUDA toolkit. Where Python has it (pip install nvidia-nccl-cu13):
+//   nccl=$(python3 -c 'import nvidia.nccl; print(list(nvidia.nccl.__path__)[0])')
+//   nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude -I$nccl/include examples/gnmr_nccl/gnmr_nccl.cu -o gnmr_nccl
+//     -Xlinker $nccl/lib/libnccl.so.2 -Xlinker -rpath=$nccl/lib && ./gnmr_nccl
+// Exit code 0 where all agrees, 1 where something differs, 2 without two GPUs.
+#include <cuda_runtime.h>
+#include <nccl.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "loft/launch/cuda.hpp"
+#include "loft/launch/gnmr.hpp"
+#include "loft/loft.hpp"
+
+namespace {
+
+constexpr int ranks = 2, units = 24, steps = 100;
+constexpr std::int64_t share = 20000;  // numbers of a unit on one rank
+constexpr int nan_step = 40, nan_unit = 7, nan_rank = 1;
+
+using gradient = std::vector<loft::bf16_t>;  // one rank's half of every unit, one after the other
+
+void check(cudaError_t error) {
+  if (error == cudaSuccess) return;
+  std::printf("CUDA: %s\n", cudaGetErrorString(error));
+  std::exit(1);
+}
+void check(ncclResult_t error) {
+  if (error == ncclSuccess) return;
+  std::printf("NCCL: %s\n", ncclGetErrorString(error));
+  std::exit(1);
+}
+void check(loft::status s) {
+  if (s == loft::status::ok) return;
+  std::printf("LOFT: %s\n", loft::message(s));
+  std::exit(1);
+}
+
+/// Memory of the GPU that is current, zero.
+template <class T>
+T* allocate(std::int64_t count) {
+  T* data = nullptr;
+  auto const bytes = static_cast<std::size_t>(count) * sizeof(T);
+  check(cudaMalloc(&data, bytes));
+  check(cudaMemset(data, 0, bytes));
+  return data;
+}
+
+/// What one rank holds.
+struct rank_state {
+  int device;
+  cudaStream_t stream{};
+  loft::bf16_t* values;
+  loft::launch::norm_item<loft::bf16_t>* list;
+  std::int64_t chunks;
+  loft::norm_partial* partials;
+  loft::cuda::context where;
+  loft::launch::gnmr_memory<loft::norm_partial> memory;
+
+  explicit rank_state(int of) : device{of} {
+    check(cudaSetDevice(device));
+    check(cudaStreamCreate(&stream));
+    values = allocate<loft::bf16_t>(units * share);
+    std::vector<loft::launch::norm_item<loft::bf16_t>> items;
+    for (int i = 0; i < units; ++i) items.push_back({values + i * share, share});
+    chunks = loft::cuda::plan_norms(items.data(), units);
+    list = allocate<loft::launch::norm_item<loft::bf16_t>>(units);
+    check(cudaMemcpy(list, items.data(), sizeof items[0] * units, cudaMemcpyHostToDevice));
+    partials = allocate<loft::norm_partial>(units);
+    std::int64_t const bytes = loft::cuda::norm_workspace_bytes(units, chunks);
+    where.stream = stream, where.workspace = allocate<unsigned char>(bytes), where.workspace_bytes = bytes;
+    memory = {allocate<loft::gnmr_unit>(units), units, partials, nullptr, allocate<loft::gnmr_report>(1), nullptr};
+    check(cudaDeviceSynchronize());
+  }
+  void take_norms(gradient const& g) const {
+    check(cudaSetDevice(device));
+    check(cudaMemcpyAsync(values, g.data(), g.size() * sizeof g[0], cudaMemcpyHostToDevice, stream));
+    check(loft::cuda::norms(list, units, chunks, partials, where));
+  }
+  void decide(loft::gnmr<> const& controller) const {
+    check(cudaSetDevice(device));
+    check(loft::launch::gnmr_step<loft::launch::cuda_device>(controller, memory, stream));
+  }
+  /// Whether units and report are those of the host.
+  bool agrees(std::vector<loft::gnmr_unit> const& host, loft::gnmr_report const& report) const {
+    check(cudaSetDevice(device));
+    std::vector<loft::gnmr_unit> mine(units);
+    loft::gnmr_report found;
+    check(cudaMemcpyAsync(mine.data(), memory.units, sizeof mine[0] * units, cudaMemcpyDeviceToHost, stream));
+    check(cudaMemcpyAsync(&found, memory.report, sizeof found, cudaMemcpyDeviceToHost, stream));
+    check(cudaStreamSynchronize(stream));
+    return std::memcmp(mine.data(), host.data(), sizeof mine[0] * units) == 0 && found.outcome == report.outcome &&
+           found.triggered == report.triggered && found.active == report.active && found.evicted == report.evicted &&
+           found.nonfinite == report.nonfinite && found.budget_hit == report.budget_hit;
+  }
+};
+
+/// The halves of both ranks: noise, spikes in some units, and one NaN.
+void make_gradients(int step, std::mt19937& random, gradient (&halves)[ranks]) {
+  for (int i = 0; i < units; ++i) {
+    float const size = random() % 20 == 0 ? 8.0f : 1.0f;
+    for (auto& of_rank : halves)
+      for (std::int64_t k = 0; k < share; ++k) {
+        float const uniform = static_cast<float>(random() >> 8) * 0x1p-23f - 1.0f;
+        of_rank[static_cast<std::size_t>(i * share + k)] = static_cast<loft::bf16_t>(size * uniform);
+      }
+  }
+  if (step == nan_step) halves[nan_rank][nan_unit * share + 123] = loft::bf16_t::from_bits(0x7fc0);
+}
+
+}  // namespace
+
+int main() {
+  int devices = 0;
+  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < ranks) {
+    std::printf("this example needs two CUDA devices\n");
+    return 2;
+  }
+  ncclComm_t comms[ranks];
+  int const device_of[ranks] = {0, 1};
+  check(ncclCommInitAll(comms, ranks, device_of));
+
+  loft::gnmr<> const controller{{.max_active = 2, .lock_steps = 2}};
+  rank_state const rank[ranks] = {rank_state{0}, rank_state{1}};
+  std::vector<loft::gnmr_unit> host(units);
+  gradient halves[ranks] = {gradient(units * share), gradient(units * share)};
+  std::mt19937 random{8};
+  int same = 0, active = 0, budget_hits = 0;
+  bool nan_seen = false;
+  for (int step = 0; step < steps; ++step) {
+    make_gradients(step, random, halves);
+    for (int r = 0; r < ranks; ++r) rank[r].take_norms(halves[r]);
+    check(ncclGroupStart());
+    for (int r = 0; r < ranks; ++r)  // both doubles of each partial
+      check(
+          ncclAllReduce(rank[r].partials, rank[r].partials, 2 * units, ncclDouble, ncclSum, comms[r], rank[r].stream));
+    check(ncclGroupEnd());
+    for (int r = 0; r < ranks; ++r) rank[r].decide(controller);
+
+    std::vector<double> norms;
+    for (int i = 0; i < units; ++i)
+      norms.push_back(loft::norm_of(loft::partial_norm(halves[0].data() + i * share, share) +
+                                    loft::partial_norm(halves[1].data() + i * share, share)));
+    auto const report = controller.step(host, norms, [](int, double) {});
+    bool const both = rank[0].agrees(host, report) && rank[1].agrees(host, report);
+    same += both ? 1 : 0;
+    active += report.active, budget_hits += report.budget_hit ? 1 : 0;
+    if (step == nan_step) nan_seen = both && report.nonfinite == 1 && host[nan_unit].active;
+  }
+  std::printf(
+      "%d units on two GPUs: %d of %d steps are the host's on both; %d unit-steps on the safe path, %d budget hits\n",
+      units, same, steps, active, budget_hits);
+  std::printf("a NaN on GPU %d: %s\n", nan_rank, nan_seen ? "seen by both in its step" : "NOT SEEN");
+  for (auto& comm : comms) check(ncclCommDestroy(comm));
+  return same == steps && active > 0 && nan_seen ? 0 : 1;
+}

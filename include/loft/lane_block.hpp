@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of which several lanes hold a part each: quantize_lanes and dequantize_lanes, for kernels of one's own.
+// Source: design section 2 (data through one block); the results are those of quantize_block.
+#ifndef LOFT_LANE_BLOCK_HPP
+#define LOFT_LANE_BLOCK_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/bits.hpp"
+#include "loft/block.hpp"
+#include "loft/block_codec.hpp"
+#include "loft/block_scale.hpp"
+#include "loft/config.hpp"
+#include "loft/lane_group.hpp"
+#include "loft/register_codec.hpp"
+
+namespace loft {
+
+/// What one lane holds of quantized blocks: the codes of its `Count` values, packed as in memory, and the scale of each
+/// block that it has values of.
+template <BlockFormat B, int Count>
+struct lane_codes {
+  static constexpr int blocks = Count <= B::shape.cols ? 1 : Count / B::shape.cols;
+  std::uint32_t words[Count * B::element::spec.bits() / 32];
+  code<typename B::scale> scales[blocks];
+};
+
+namespace detail {
+
+template <class Operand>
+using rotation_of = std::remove_cvref_t<decltype(Operand{}.rotation)>;
+
+/// True where a rotation's change of signs can act on pairs of bfloat16.
+template <class R>
+inline constexpr bool is_signed_hadamard = false;
+template <int N>
+inline constexpr bool is_signed_hadamard<signed_hadamard<N>> = N % 2 == 0;
+template <class Operand, class T>
+inline constexpr bool flips_pairs =
+    std::is_same_v<T, bf16_t>&& is_signed_hadamard<rotation_of<Operand>>&& Operand::policy == nonfinite::propagate;
+
+/// The values as the operand sees them: floats, admitted, rotated.
+template <class Operand, int Count, LaneGroup G, class T>
+LOFT_HOST_DEVICE constexpr lane_values<float, Count> prepare(lane_values<T, Count> const& in, Operand const& how,
+                                                             G const& group) noexcept {
+  lane_values<float, Count> result{};
+  if constexpr (flips_pairs<Operand, T>) {
+    lane_values<T, Count> flipped = in;
+    how.rotation.template flip_pairs<Count>(flipped.words, group);
+    for (int i = 0; i < Count; ++i) result.values[i] = flipped[i];
+    hadamard<rotation_of<Operand>::size>{}.template apply_lanes<Count>(result.values, group);
+  } else {
+    for (int i = 0; i < Count; ++i) result.values[i] = admit<Operand::policy>(in[i]);
+    if constexpr (rotation_of<Operand>::size > 1) {
+      how.rotation.template apply_lanes<Count>(result.values, group);
+      for (int i = 0; i < Count; ++i) result.values[i] = admit<Operand::policy>(result.values[i]);
+    }
+  }
+  return result;
+}
+
+/// `total` and the errors of the group's values in the order of their index: lane after lane adds its own.
+template <class Operand, int Count, int Lanes, LaneGroup G, class V>
+LOFT_HOST_DEVICE constexpr float add_lane_errors(V const& in, int first, int valid,
+                                                 code<typename Operand::format::scale> const& scale, int col,
+                                                 Operand const& how, tensor_scale t, std::uint64_t index,
+                                                 G const& group) noexcept {
+  using format = typename Operand::format;
+  using error = typename error_of<std::remove_cvref_t<decltype(how.rule)>>::type;
+  constexpr int bits = format::element::spec.bits();
+  std::uint32_t words[Count * bits / 32] = {};
+  encode_words<Operand, Count>(in, first, scale, col, how, t, index, words);
+  float total = 0;
+  for (int lane = 0; lane < Lanes; ++lane) {
+    float sum = total;
+    for (int i = 0; i < Count; ++i) {
+      auto const c =
+          static_cast<code<typename format::element>>(words[i * bits / 32] >> i * bits % 32 & ((1u << bits) - 1));
+      float const decoded = native::opaque(decode_element<format>(c, scale, col + i, t.decode));
+      float const next = native::opaque(error::add(sum, native::opaque(native::add(decoded, -in[first + i]))));
+      sum = i < valid ? next : sum;
+    }
+    // The lane whose turn it is hands its sum to all.
+    int const away = Lanes == 1 ? 0 : (group.rank() ^ lane) % Lanes;
+    for (int mask = 1; mask < Lanes; mask *= 2) {
+      float const other = exchange(sum, mask, group);
+      sum = (away & mask) != 0 ? other : sum;
+    }
+    total = sum;
+  }
+  return total;
+}
+
+/// The scale of the block that `Lanes` lanes hold, each `Part` values from `first` on, of which `valid` count.
+template <class Operand, int Part, int Lanes, LaneGroup G, class V>
+LOFT_HOST_DEVICE constexpr auto lane_scale(V const& in, int first, int valid, std::uint32_t amax, int col,
+                                           Operand const& how, tensor_scale t, std::uint64_t index,
+                                           G const& group) noexcept {
+  statistic_for<Operand> statistic{};
+  if constexpr (has_statistic<Operand>) {
+    static_assert(Lanes == 1, "quantize_lanes: this rule looks at a whole block, which one lane has to hold");
+    float values[Part] = {};
+    for (int i = 0; i < Part; ++i) values[i] = in[first + i];
+    statistic.add(values, valid);
+  }
+  auto scale = scale_of(amax, statistic, how, t, 0);
+  if constexpr (has_candidates<Operand>) {
+    float least = 0;
+    for (int candidate = 0; candidate < candidates<Operand>; ++candidate) {
+      auto const other = scale_of(amax, statistic, how, t, candidate);
+      float const error = add_lane_errors<Operand, Part, Lanes>(in, first, valid, other, col, how, t, index, group);
+      if (candidate == 0 || is_less_error(error, least)) {
+        least = error;
+        scale = other;
+      }
+    }
+  }
+  return scale;
+}
+
+/// quantize_lanes for prepared values. `valid`: how many of this lane's values count, the others being zeros.
+template <class Operand, int Count, LaneGroup G, class V>
+LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_prepared(
+    V const& in, int valid, Operand const& how, tensor_scale t, std::uint64_t index, G const& group) noexcept {
+  using format = typename Operand::format;
+  constexpr int cols = format::shape.cols, part = min(Count, cols), lanes = cols / part;
+  constexpr int bits = format::element::spec.bits();
+  lane_codes<format, Count> result{};
+  int const col = lanes == 1 ? 0 : group.rank() % lanes * part;
+  for (int b = 0; b < lane_codes<format, Count>::blocks; ++b) {
+    std::uint64_t const at = index + static_cast<std::uint64_t>(b * part);
+    std::uint32_t const amax = largest_word<lanes>(in.template amax<part>(b * part), group);
+    result.scales[b] =
+        lane_scale<Operand, part, lanes>(in, b * part, clamp(valid - b * part, 0, part), amax, col, how, t, at, group);
+    encode_words<Operand, part>(in, b * part, result.scales[b], col, how, t, at, result.words + b * part * bits / 32);
+  }
+  return result;
+}
+
+}  // namespace detail
+
+/// Quantizes blocks of one row that a group of lanes holds: what a kernel calls behind a computation of its own.
+///
+/// in: this lane's `Count` values, which start at a multiple of Count in the row; a block that is longer than Count lies
+/// in neighbouring lanes of `group`, as does a run of the rotation. `t`: the tensor's scale where the format has one.
+/// `first_index`: the tensor index of this lane's first value. All lanes call together.
+/// out: this lane's codes, packed; the scale of its block, the same in all lanes that share it. The bits are those of
+/// quantize_block. For formats and rules that look at more than a maximum (hif4, double_nvfp4, quest_scale) a lane holds
+/// whole blocks.
+template <class Operand, int Count, LaneGroup G, class T>
+LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_lanes(
+    T const (&values)[Count], Operand const& how, tensor_scale t, std::uint64_t first_index, G const& group) noexcept {
+  using format = typename Operand::format;
+  constexpr int cols = format::shape.cols;
+  static_assert(format::shape.rows == 1, "quantize_lanes: blocks of one row");
+  static_assert(Count % cols == 0 || cols % Count == 0, "quantize_lanes: whole blocks, or equal parts of one");
+  static_assert(cols <= Count * G::size && detail::rotation_of<Operand>::size <= Count * G::size,
+                "quantize_lanes: a block, and a run of the rotation, must fit the group of lanes");
+  if constexpr (!has_tensor_scale<format>) t = detail::constant_of<Operand>();
+  detail::lane_values<float, Count> in{};
+  for (int i = 0; i < Count; ++i) in.values[i] = detail::to_float(values[i]);
+  auto const prepared = detail::prepare(in, how, group);
+  return detail::quantize_prepared<Operand, Count>(prepared, Count, how, t, first_index, group);
+}
+
+}  // namespace loft
+
+#endif

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of several rows in a tile: the maxima of their rows, and the scales that these come to, in shared memory.
+// Source: design section 2 (data through one block).
+#ifndef LOFT_LAUNCH_BLOCK_TABLE_HPP
+#define LOFT_LAUNCH_BLOCK_TABLE_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/lane_block.hpp"
+#include "loft/launch/grid.hpp"
+#include "loft/launch/rows.hpp"
+#include "loft/launch/staged_tile.hpp"
+#include "loft/tensor.hpp"
+
+namespace loft::launch {
+
+/// The scales of the tile's blocks of several rows, and the maxima of parts of their rows on the way, in shared memory
+/// behind the tile.
+template <class Operand, int Rows, int Cols>
+struct block_table {
+  using format = typename Operand::format;
+  static constexpr int tall = format::shape.rows, wide = format::shape.cols;
+  static constexpr int across = Cols / wide, down = Rows / tall;
+  static constexpr int part = detail::min(wide, tile_values_a_lane<Operand>);  ///< columns of a maximum
+  using scale_code = code<typename format::scale>;
+  static constexpr int maxima_bytes = Rows * (Cols / part) * 4;
+  static constexpr int bytes = maxima_bytes + (down * across * static_cast<int>(sizeof(scale_code)) + 15) / 16 * 16;
+
+  std::uint32_t* maxima;  ///< [Cols / part][Rows]
+  scale_code* scales;     ///< [down][across]
+};
+
+/// The values of all parts of a tile that a thread has, in registers from the first phase to the last.
+template <class Operand, class T>
+struct held_parts {
+  static constexpr int count = tile_values_a_lane<Operand>;
+  static constexpr int parts = tile_tuning::rows * tile_tuning::cols / count / tile_tuning::threads;
+  detail::lane_values<held<T>, count> values[parts];
+};
+
+/// Phase one for blocks of several rows: the maxima of what the operand sees. With a rotation the row is rotated here and
+/// again where it is encoded.
+template <class Operand, class T, int Rows, int Cols>
+LOFT_HOST_DEVICE inline void find_maxima(staged_tile<T, Rows, Cols> tile, block_table<Operand, Rows, Cols> table,
+                                         Operand const& how, held_parts<Operand, T>& mine) noexcept {
+  constexpr int count = tile_values_a_lane<Operand>, part = block_table<Operand, Rows, Cols>::part;
+  lane_group<detail::max(1, tile_run<Operand> / count)> const group;
+  auto const [start, first] = part_of<count, Cols>();
+#pragma unroll
+  for (int i = 0; i < held_parts<Operand, T>::parts; ++i) {
+    int const line = start + i * (tile_tuning::threads * count / Cols);
+    auto const put = [&, first = first](auto const& values) {
+      for (int b = 0; b < count / part; ++b)
+        table.maxima[(first / part + b) * Rows + line] = values.template amax<part>(b * part);
+    };
+    mine.values[i] = tile_values<false, count>(tile, line, first);
+    if constexpr (detail::rotates<Operand> || Operand::policy == nonfinite::saturate)
+      put(detail::prepare(mine.values[i], how, group));
+    else put(mine.values[i]);
+  }
+}
+
+/// The error of a candidate over a block of several rows, row by row.
+template <class Operand, class T, int Rows, int Cols>
+LOFT_HOST_DEVICE inline float block_error(staged_tile<T, Rows, Cols> tile, int first_row, int first_col, int rows,
+                                          int valid, code<typename Operand::format::scale> scale, Operand const& how,
+                                          tensor_scale t, std::uint64_t index, std::int64_t pitch) noexcept {
+  constexpr int wide = Operand::format::shape.cols;
+  static_assert(wide % detail::rotation_size<Operand> == 0, "candidates over tiles: a rotation fits a block");
+  float error = 0;
+  for (int r = 0; r < rows; ++r) {
+    auto const values = detail::prepare(tile_values<false, wide>(tile, first_row + r, first_col), how, one_lane{});
+    error =
+        detail::add_error(error, values.values, valid, scale, how, t, index + static_cast<std::uint64_t>(r * pitch));
+  }
+  return error;
+}
+
+/// Phase two: the scales. Several lanes share the maxima of a block, and the first of them writes its scale.
+template <class Operand, class T, int Rows, int Cols>
+LOFT_HOST_DEVICE inline void choose_scales(staged_tile<T, Rows, Cols> tile, block_table<Operand, Rows, Cols> table,
+                                           Operand const& how, tensor_scale t, matrix_view<T const> in,
+                                           std::int64_t top, std::int64_t left) noexcept {
+  using table_type = block_table<Operand, Rows, Cols>;
+  constexpr int tall = table_type::tall, wide = table_type::wide, across = table_type::across;
+  static_assert(!detail::has_statistic<Operand>, "blocks of several rows: rules that look at the maximum alone");
+  constexpr int blocks = table_type::down * across, lanes = detail::clamp(tile_tuning::threads / blocks, 1, 32);
+  lane_group<lanes> const group;
+  for (int unit = thread_index(); unit < detail::max(blocks * lanes, 32); unit += tile_tuning::threads) {
+    int const b = detail::min(unit / lanes, blocks - 1), row = b / across * tall, col = b % across * wide;
+    std::uint32_t amax = 0;
+    for (int p = 0; p < wide / table_type::part; ++p)
+      for (int r = unit % lanes; r < tall; r += lanes)
+        amax = detail::max(amax, table.maxima[(col / table_type::part + p) * Rows + row + r]);
+    amax = detail::largest_word<lanes>(amax, group);
+    if (unit % lanes != 0 || unit / lanes >= blocks || top + row >= in.rows || left + col >= in.cols) continue;
+    auto scale = detail::scale_of(amax, {}, how, t, 0);
+    if constexpr (detail::has_candidates<Operand>) {
+      int const rows = static_cast<int>(detail::min<std::int64_t>(tall, in.rows - top - row));
+      int const valid = static_cast<int>(detail::min<std::int64_t>(wide, in.cols - left - col));
+      auto const index = static_cast<std::uint64_t>((top + row) * in.cols + left + col);
+      float least = 0;
+      for (int candidate = 0; candidate < detail::candidates<Operand>; ++candidate) {
+        auto const other = detail::scale_of(amax, {}, how, t, candidate);
+        float const error = block_error(tile, row, col, rows, valid, other, how, t, index, in.cols);
+        if (candidate == 0 || detail::is_less_error(error, least)) {
+          least = error;
+          scale = other;
+        }
+      }
+    }
+    table.scales[b] = scale;
+  }
+}
+
+}  // namespace loft::launch
+
+#endif

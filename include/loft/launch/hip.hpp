@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// loft::hip: quantize, dequantize, rotations, amax and norms on AMD GPUs, for compilers that speak HIP.
+// Source: HIP Runtime API (execution control). Include hip/hip_runtime.h first, or what declares the names used here.
+#ifndef LOFT_LAUNCH_HIP_HPP
+#define LOFT_LAUNCH_HIP_HPP
+
+#if !defined(LOFT_HIP_RUNTIME_DECLARED)
+#include <hip/hip_runtime.h>
+#endif
+
+#include <cstddef>
+#include <type_traits>
+
+#include "loft/launch/launcher.hpp"
+
+namespace loft {
+namespace launch {
+
+/// How HIP starts a kernel. Errors come back from the very call that met them.
+struct hip_device {
+  using stream = hipStream_t;
+
+  template <class... Parameters, class... Arguments>
+  static status launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, int shared, stream on,
+                       Arguments... arguments) noexcept {
+    static_assert((std::is_same_v<Arguments, std::remove_cv_t<Parameters>> && ...), "the kernel's own types");
+    void* parameters[] = {&arguments...};
+    hipError_t const error = hipLaunchKernel(reinterpret_cast<void const*>(kernel), dim3(blocks), dim3(threads),
+                                             parameters, static_cast<std::size_t>(shared), on);
+    return error == hipSuccess ? status::ok : status::launch_failed;
+  }
+  static status zero(void* memory, std::size_t bytes, stream on) noexcept {
+    return hipMemsetAsync(memory, 0, bytes, on) == hipSuccess ? status::ok : status::launch_failed;
+  }
+};
+
+}  // namespace launch
+
+/// The calls of launch::launcher: loft::hip::quantize(in, out, how, {stream}), ...
+using hip = launch::launcher<launch::hip_device>;
+
+}  // namespace loft
+
+#endif

@@ -1,0 +1,408 @@
+// SPDX-License-Identifier: Apache-2.0
+// The entry points of a GPU: which kernel serves a call, what is refused, and what memory it asks for. CUDA and HIP.
+// Source: design sections 3 and 6.
+#ifndef LOFT_LAUNCH_LAUNCHER_HPP
+#define LOFT_LAUNCH_LAUNCHER_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/launch/context.hpp"
+#include "loft/launch/dequantize.hpp"
+#include "loft/launch/grid.hpp"
+#include "loft/launch/norms.hpp"
+#include "loft/launch/rows.hpp"
+#include "loft/launch/tiles.hpp"
+#include "loft/launch/values.hpp"
+#include "loft/tensor.hpp"
+
+namespace loft::launch {
+
+/// The calls, on the machine that `Device` describes: its `stream`, `launch(kernel, blocks, threads, shared, stream,
+/// arguments)` and `zero(pointer, bytes, stream)`, both giving a status.
+///
+/// All views are of device memory; `how`, and what it holds, of the host. A call checks first, and what it refuses has
+/// written nothing. Calls on one stream run in order; results depend on no launch shape.
+template <class Device>
+struct launcher {
+  using context = launch::context<typename Device::stream>;
+
+  /// Bytes of workspace that quantize needs for this operand.
+  template <class Operand>
+  static constexpr std::int64_t workspace_bytes() noexcept {
+    return has_tensor_scale<typename Operand::format> ? static_cast<std::int64_t>(sizeof(scale_memory)) : 0;
+  }
+
+  /// loft::quantize on a GPU: [rows, cols] -> codes, scales, tensor scale, the same bits.
+  ///
+  /// in: any strides; a transposed view quantizes along the columns. Rows of whole blocks that start at multiples of 16
+  /// bytes are fastest. A format with a tensor scale needs a workspace, unless the rule holds its amax.
+  /// error: as loft::quantize, and misaligned_pointer, workspace_too_small, launch_failed.
+  template <class Operand, class T, class Layout = row_major>
+  [[nodiscard]] static status quantize(matrix_view<T> in, quantized_view<typename Operand::format> out,
+                                       Operand const& how, context const& where, Layout = {}) noexcept {
+    using number = std::remove_const_t<T>;
+    matrix_view<number const> const from = in;
+    if (status const s = check_quantize(from, out, how, where); s != status::ok) return s;
+    if (in.rows == 0 || in.cols == 0) return status::ok;
+    tensor_scale t;
+    device_inputs inputs{where.seed, nullptr};
+    if (status const s = find_scale(from, out, how, where, t, inputs); s != status::ok) return s;
+    if (status const s = pad<Layout>(out, where); s != status::ok) return s;
+    if constexpr (is_row_type<Operand, number>)
+      if (rows_serve(from, out)) return launch_rows<Layout>(from, out, how, t, inputs, where);
+    using first = tile_output<Operand>;
+    return launch_tiles<first, nothing, Layout>(from, first{out, how, t, inputs}, nothing{}, where);
+  }
+
+  /// quantize of a matrix and of its transpose with one read of it: `rows_out` is [rows, cols], `cols_out` is
+  /// [cols, rows]. Blocks of several rows are square, without a rotation and without candidates for their scale, both
+  /// operands are of one type, and the rule is that of `rows_how`: its scales serve both.
+  template <class First, class Second, class T, class Layout = row_major>
+  [[nodiscard]] static status quantize_both(matrix_view<T> in, quantized_view<typename First::format> rows_out,
+                                            First const& rows_how, quantized_view<typename Second::format> cols_out,
+                                            Second const& cols_how, context const& where, Layout = {}) noexcept {
+    using number = std::remove_const_t<T>;
+    matrix_view<number const> const from = in;
+    constexpr bool tall = First::format::shape.rows > 1 || Second::format::shape.rows > 1;
+    static_assert(
+        !tall || (std::is_same_v<First, Second> && First::format::shape.rows == First::format::shape.cols &&
+                  !loft::detail::rotates<First> && !loft::detail::has_candidates<First>),
+        "quantize_both: blocks of several rows are square, not rotated, of one operand, with one scale to choose");
+    if (status const s = check_quantize(from, rows_out, rows_how, where); s != status::ok) return s;
+    if (status const s = check_quantize(transposed(from), cols_out, cols_how, where); s != status::ok) return s;
+    if (in.rows == 0 || in.cols == 0) return status::ok;
+    std::int64_t const needed = (needs_scale(rows_how, where) ? workspace_bytes<First>() : 0) +
+                                (needs_scale(cols_how, where) ? workspace_bytes<Second>() : 0);
+    if (status const s = check_workspace(where, needed); s != status::ok) return s;
+    tensor_scale t[2];
+    device_inputs inputs[2] = {{where.seed, nullptr}, {where.seed, nullptr}};
+    if (status const s = find_scale(from, rows_out, rows_how, where, t[0], inputs[0]); s != status::ok) return s;
+    context second = where;
+    if (needs_scale(rows_how, where)) {
+      second.workspace = static_cast<scale_memory*>(where.workspace) + 1;
+      second.workspace_bytes -= workspace_bytes<First>();
+    }
+    Second beside = cols_how;
+    if constexpr (tall) beside.rule = rows_how.rule;
+    if (status const s = find_scale(transposed(from), cols_out, beside, second, t[1], inputs[1]); s != status::ok)
+      return s;
+    if (status const s = pad<Layout>(rows_out, where); s != status::ok) return s;
+    if (status const s = pad<Layout>(cols_out, where); s != status::ok) return s;
+    using first = tile_output<First>;
+    using other = tile_output<Second>;
+    return launch_tiles<first, other, Layout>(from, first{rows_out, rows_how, t[0], inputs[0]},
+                                              other{cols_out, cols_how, t[1], inputs[1]}, where);
+  }
+
+  /// loft::dequantize on a GPU, to float, bfloat16 or half: the float of loft::dequantize, rounded once more to nearest
+  /// even for the other two.
+  template <class Operand, class B, class T, class Layout = row_major>
+  [[nodiscard]] static status dequantize(quantized_view<B> in, matrix_view<T> out, Operand const& how,
+                                         context const& where, Layout = {}) noexcept {
+    using format = typename Operand::format;
+    static_assert(std::is_same_v<std::remove_const_t<B>, format>,
+                  "dequantize: the operand describes another block format");
+    static_assert(format::shape.cols % value_tuning::values == 0, "dequantize: blocks of a multiple of eight columns");
+    if (status const s = loft::detail::check_quantized(in); s != status::ok) return s;
+    if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
+    if (status const s = loft::detail::check_matrix(out, true); s != status::ok) return s;
+    if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
+    if (!aligned(out.data) || !aligned(in.scales)) return status::misaligned_pointer;
+    if (in.rows == 0 || in.cols == 0) return status::ok;
+    constexpr std::int64_t bits = format::element::spec.bits(), together = lanes_of<detail::rotation_size<Operand>, 8>;
+    bool const wide = detail::is_wide_type<T> && detail::rows_are_wide(out) && detail::is_multiple(in.codes, 4) &&
+                      bits % 4 == 0 && in.cols % together == 0;
+    bool const flat = wide && std::is_same_v<Layout, row_major> && in.cols % format::shape.cols == 0 &&
+                      format::shape.rows == 1 && is_contiguous(out);
+    quantized_view<format const> from = in;
+    if (flat) {
+      out = as_one_row(out);
+      from.cols = out.cols;
+      from.rows = 1;
+    }
+    row_grid const grid = grid_for(
+        out.rows, out.cols, value_tuning::threads * value_tuning::values * (wide ? value_tuning::decode_rounds : 1));
+    dequantize_arguments<Operand, T> const a{from, out, how, loft::detail::constant_of<Operand>().decode, grid};
+    return wide ? run(dequantize_rows<Operand, T, Layout, true>, grid, where, a)
+                : run(dequantize_rows<Operand, T, Layout, false>, grid, where, a);
+  }
+
+  /// Applies a rotation, or its inverse, to every run of every row: computed in float, rounded once to T. `out` may be
+  /// `in`. error: rotation_does_not_divide where the columns are no multiple of the rotation's size.
+  template <class Rotation, class T>
+  [[nodiscard]] static status rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const& rotation,
+                                     context const& where, bool inverse = false) noexcept {
+    if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
+    if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
+    if (status const s = loft::detail::check_matrix(out, true); s != status::ok) return s;
+    if (in.cols % Rotation::size != 0) return status::rotation_does_not_divide;
+    if (!aligned(in.data) || !aligned(out.data)) return status::misaligned_pointer;
+    if (in.rows == 0 || in.cols == 0) return status::ok;
+    constexpr std::int64_t together = lanes_of<Rotation::size, value_tuning::values>;
+    bool const wide =
+        detail::is_wide_type<T> && detail::rows_are_wide(in) && detail::rows_are_wide(out) && in.cols % together == 0;
+    matrix_view<T const> from = in;
+    if (wide && is_contiguous(in) && is_contiguous(out)) {
+      from = as_one_row(in);
+      out = as_one_row(out);
+    }
+    row_grid const grid =
+        grid_for(out.rows, out.cols, value_tuning::threads * value_tuning::values * value_tuning::rounds);
+    rotate_arguments<Rotation, T> const a{from, out, rotation, grid};
+    if (inverse)
+      return wide ? run(rotate_rows<Rotation, T, true, true>, grid, where, a)
+                  : run(rotate_rows<Rotation, T, false, true>, grid, where, a);
+    return wide ? run(rotate_rows<Rotation, T, true, false>, grid, where, a)
+                : run(rotate_rows<Rotation, T, false, false>, grid, where, a);
+  }
+
+  /// loft::tensor_amax on a GPU: `amax` is device memory.
+  template <class Operand, class T>
+  [[nodiscard]] static status tensor_amax(matrix_view<T> in, float* amax, Operand const& how,
+                                          context const& where) noexcept {
+    using number = std::remove_const_t<T>;
+    if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
+    if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
+    if (amax == nullptr) return status::null_pointer;
+    if (!aligned(in.data) || !aligned(amax)) return status::misaligned_pointer;
+    if (status const s = Device::zero(amax, sizeof(float), where.stream); s != status::ok) return s;
+    if (in.rows == 0 || in.cols == 0) return status::ok;
+    matrix_view<number const> from = in;
+    constexpr std::int64_t together = lanes_of<detail::rotation_size<Operand>, value_tuning::amax_values>;
+    bool const wide = detail::is_wide_type<number> && detail::rows_are_wide(from) && in.cols % together == 0;
+    if (wide && is_contiguous(from)) from = as_one_row(from);
+    if (!wide && from.row_stride == 1 && !loft::detail::rotates<Operand>) from = transposed(from);  // any order will do
+    row_grid const grid =
+        grid_for(from.rows, from.cols, value_tuning::threads * value_tuning::amax_values * value_tuning::amax_rounds);
+    amax_arguments<Operand, number> const a{from, how, reinterpret_cast<std::uint32_t*>(amax), grid};
+    return wide ? run(find_amax<Operand, number, true>, grid, where, a)
+                : run(find_amax<Operand, number, false>, grid, where, a);
+  }
+
+  /// Bytes of workspace for norms: `chunks` is norm_chunks of the list. The workspace is zero before its first use, and
+  /// the calls leave its counters zero.
+  static constexpr std::int64_t norm_workspace_bytes(int tensors, std::int64_t chunks) noexcept {
+    return (std::int64_t{tensors} * 4 + 15) / 16 * 16 + chunks * static_cast<std::int64_t>(sizeof(norm_partial));
+  }
+  /// Fills in first_chunk and first_block of a list in host memory, and gives the number of chunks of all.
+  template <class T>
+  static constexpr std::int64_t plan_norms(norm_item<T>* items, int count) noexcept {
+    std::int64_t chunks = 0, blocks = 0;
+    for (int i = 0; i < count; ++i) {
+      items[i].first_chunk = chunks;
+      chunks += norm_chunks(items[i].count);
+    }
+    int const together = norm_run(chunks);
+    for (int i = 0; i < count; ++i) {
+      items[i].first_block = blocks;
+      blocks += loft::detail::ceil_div(norm_chunks(items[i].count), together);
+    }
+    return chunks;
+  }
+
+  /// partial_norm of each of `count` tensors in one launch, the same bits: items and out are device memory; `chunks` and
+  /// the rest of the items are what plan_norms gave.
+  template <class T>
+  [[nodiscard]] static status norms(norm_item<T> const* items, int count, std::int64_t chunks, norm_partial* out,
+                                    context const& where) noexcept {
+    if (count < 0 || chunks < 0) return status::negative_extent;
+    if (count == 0) return status::ok;
+    if (items == nullptr || out == nullptr) return status::null_pointer;
+    if (!aligned(items) || !aligned(out)) return status::misaligned_pointer;
+    if (status const s = check_workspace(where, norm_workspace_bytes(count, chunks)); s != status::ok) return s;
+    auto* const done = static_cast<std::uint32_t*>(where.workspace);
+    auto* const sums = reinterpret_cast<norm_partial*>(done + (count + 3) / 4 * 4);
+    int const together = norm_run(chunks);
+    std::int64_t const blocks = chunks / together + count;  // at least as many as the plan has
+    norm_arguments<T> const a{items, count, together, out, sums, done};
+    return run(take_norms<T>, blocks, norm_alone::threads, 0, where, a);
+  }
+
+  /// quantize, and partial_norm of the input as a by-product of the same read. in: contiguous, rows of whole blocks, and
+  /// a multiple of 16 for an address; the workspace holds workspace_bytes<Operand>() and after them, at a multiple of 16,
+  /// norm_workspace_bytes(1, chunks). error: not_contiguous for other views.
+  template <class Operand, class T>
+  [[nodiscard]] static status quantize_with_norm(matrix_view<T> in, quantized_view<typename Operand::format> out,
+                                                 Operand const& how, norm_partial* norm,
+                                                 context const& where) noexcept {
+    using number = std::remove_const_t<T>;
+    static_assert(detail::is_wide_type<number> && Operand::format::shape.rows == 1 &&
+                      !loft::detail::has_statistic<Operand> && lanes_together<Operand, norm_beside::values> <= 32,
+                  "quantize_with_norm: float, bfloat16 or half, blocks of one row, a rule that looks at the maximum");
+    matrix_view<number const> const from = in;
+    if (status const s = check_quantize(from, out, how, where); s != status::ok) return s;
+    if (norm == nullptr) return status::null_pointer;
+    if (!aligned(norm)) return status::misaligned_pointer;
+    if (in.rows == 0 || in.cols == 0) return Device::zero(norm, sizeof(norm_partial), where.stream);
+    constexpr int together = norm_beside::values * lanes_together<Operand, norm_beside::values>;
+    if (!rows_serve(from, out) || !is_contiguous(from) || in.cols % together != 0) return status::not_contiguous;
+    std::int64_t const total = in.rows * in.cols, chunks = loft::detail::ceil_div(total, norm_order::chunk);
+    std::int64_t const own = workspace_bytes<Operand>();
+    if (status const s = check_workspace(where, own + norm_workspace_bytes(1, chunks)); s != status::ok) return s;
+    tensor_scale t;
+    device_inputs inputs{where.seed, nullptr};
+    if (status const s = find_scale(from, out, how, where, t, inputs); s != status::ok) return s;
+    auto* const done = reinterpret_cast<std::uint32_t*>(static_cast<unsigned char*>(where.workspace) + own);
+    norm_by_product<Operand, number> const a{
+        {from.data, 1, total, total, out, how, t, inputs, 1}, norm, reinterpret_cast<norm_partial*>(done + 4), done};
+    return run(quantize_rows_with_norm<Operand, number>, chunks, norm_beside::threads, 0, where, a);
+  }
+
+ private:
+  template <class Operand, class T>
+  static constexpr bool is_row_type = detail::is_wide_type<T>&& Operand::format::shape.rows == 1 &&
+                                      lanes_together<Operand, values_a_lane<Operand>> <= 32;
+
+  template <class T>
+  static bool aligned(T const* pointer) noexcept {
+    return detail::is_multiple(pointer, static_cast<int>(alignof(T)));
+  }
+  static status check_workspace(context const& where, std::int64_t bytes) noexcept {
+    if (bytes == 0) return status::ok;
+    if (where.workspace == nullptr || where.workspace_bytes < bytes) return status::workspace_too_small;
+    return detail::is_multiple(where.workspace, 16) ? status::ok : status::misaligned_pointer;
+  }
+  static std::int64_t blocks_for(std::int64_t lanes) noexcept {
+    return loft::detail::ceil_div(lanes, value_tuning::threads);
+  }
+  /// The values of lanes that exchange: a run of a rotation, or what one lane has.
+  template <int Size, int Count>
+  static constexpr std::int64_t lanes_of = Size > Count ? Size : Count;
+  template <class T>
+  static bool is_contiguous(matrix_view<T> m) noexcept {
+    return m.rows == 1 || m.row_stride == m.cols;
+  }
+  template <class T>
+  static matrix_view<T> as_one_row(matrix_view<T> m) noexcept {
+    return {m.data, 1, m.rows * m.cols, m.rows * m.cols};
+  }
+  /// Blocks of threads that have `width` columns each; no chunks where a row has more of them than a launch may have.
+  static row_grid grid_for(std::int64_t rows, std::int64_t cols, std::int64_t width) noexcept {
+    std::int64_t const chunks = loft::detail::ceil_div(cols, width);
+    return {rows, cols, chunks > 0x7fff'ffff / rows ? 0u : static_cast<std::uint32_t>(chunks)};
+  }
+  template <class Kernel, class Arguments>
+  static status run(Kernel kernel, row_grid grid, context const& where, Arguments const& arguments) noexcept {
+    if (grid.chunks == 0) return status::extent_overflow;
+    return Device::launch(kernel, static_cast<unsigned>(grid.chunks * grid.rows), value_tuning::threads, 0,
+                          where.stream, arguments);
+  }
+  template <class Kernel, class Arguments>
+  static status run(Kernel kernel, std::int64_t blocks, int threads, int shared, context const& where,
+                    Arguments const& arguments) noexcept {
+    if (blocks > 0x7fff'ffff) return status::extent_overflow;
+    return Device::launch(kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared, where.stream,
+                          arguments);
+  }
+
+  template <class Operand, class T>
+  static status check_quantize(matrix_view<T const> in, quantized_view<typename Operand::format> out,
+                               Operand const& how, context const& where) noexcept {
+    if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
+    if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
+    if (status const s = loft::detail::check_quantized(out); s != status::ok) return s;
+    if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
+    if (!aligned(in.data) || !aligned(out.scales) || !aligned(out.tensor_scale) || !aligned(where.seed) ||
+        !aligned(where.amax))
+      return status::misaligned_pointer;
+    bool const empty = in.rows == 0 || in.cols == 0;
+    if (empty || !needs_scale(how, where)) return status::ok;
+    return check_workspace(where, workspace_bytes<Operand>());
+  }
+  /// True where the tensor's scale is made on the device.
+  template <class Operand>
+  static bool needs_scale(Operand const& how, context const& where) noexcept {
+    return has_tensor_scale<typename Operand::format> && (detail::needs_amax(how) || where.amax != nullptr);
+  }
+
+  /// The tensor's scale: known on the host, or left in the workspace by kernels that run before.
+  template <class Operand, class T>
+  static status find_scale(matrix_view<T const> in, quantized_view<typename Operand::format> out, Operand const& how,
+                           context const& where, tensor_scale& t, device_inputs& inputs) noexcept {
+    using format = typename Operand::format;
+    t = loft::detail::constant_of<Operand>();
+    if constexpr (has_tensor_scale<format>) {
+      if (!needs_scale(how, where)) {
+        if constexpr (requires { how.rule.amax; })
+          t = tensor_scale_for<format>(how.rule.amax, loft::detail::tensor_range<Operand>());
+        return Device::launch(put_number<float>, 1, 32, 0, where.stream, t.decode, out.tensor_scale);
+      }
+      auto* const memory = static_cast<scale_memory*>(where.workspace);
+      auto* const computed = reinterpret_cast<float*>(&memory->amax);
+      if (where.amax == nullptr)
+        if (status const s = tensor_amax(in, computed, how, where); s != status::ok) return s;
+      inputs.scale = &memory->scale;
+      return Device::launch(choose_tensor_scale<Operand>, 1, 32, 0, where.stream,
+                            where.amax != nullptr ? where.amax : computed, &memory->scale, out.tensor_scale);
+    }
+    return status::ok;
+  }
+
+  template <class Layout, class B>
+  static status pad(quantized_view<B> out, context const& where) noexcept {
+    if constexpr (Layout::tile_rows != 1 || Layout::tile_cols != 1) {
+      std::int64_t const rows = Layout::repeats_rows ? out.rows : loft::detail::ceil_div(out.rows, B::shape.rows);
+      std::int64_t const cols = loft::detail::ceil_div(out.cols, B::shape.cols);
+      std::int64_t const places = scale_count<B, Layout>(out.rows, out.cols);
+      if (places == rows * cols) return status::ok;
+      if (blocks_for(places) > 0x7fff'ffff) return status::extent_overflow;
+      return Device::launch(pad_scales<B, Layout>, static_cast<unsigned>(blocks_for(places)), value_tuning::threads, 0,
+                            where.stream, out.scales, rows, cols, places);
+    }
+    return status::ok;
+  }
+
+  /// True where the kernel for rows of whole blocks serves.
+  template <class T, class B>
+  static bool rows_serve(matrix_view<T const> in, quantized_view<B> out) noexcept {
+    return detail::rows_are_wide(in) && detail::is_multiple(out.codes, 16);
+  }
+
+  template <class Layout, class Operand, class T>
+  static status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::format> out, Operand const& how,
+                            tensor_scale t, device_inputs inputs, context const& where) noexcept {
+    using format = typename Operand::format;
+    constexpr int count = values_a_lane<Operand>;
+    constexpr int together = count * lanes_together<Operand, count>;
+    if (in.cols % together != 0) {
+      using first = tile_output<Operand>;
+      return launch_tiles<first, nothing, Layout>(in, first{out, how, t, inputs}, nothing{}, where);
+    }
+    if (std::is_same_v<Layout, row_major> && (in.rows == 1 || in.row_stride == in.cols)) {
+      in = {in.data, 1, in.rows * in.cols, in.rows * in.cols};  // one long row: no block crosses the end of another
+      out.rows = 1;
+      out.cols = in.cols;
+    }
+    static_assert(format::shape.rows == 1);
+    std::int64_t const chunks =
+        loft::detail::ceil_div(in.cols, row_tuning::threads * count * rounds_a_thread<Operand, T>);
+    if (chunks > 0x7fff'ffff / in.rows) return status::extent_overflow;
+    auto const start = [&](auto device_seed, auto const& operand) {
+      using with = std::remove_cvref_t<decltype(operand)>;
+      row_arguments<with, T> const a{
+          in.data, in.rows, in.cols, in.row_stride, out, operand, t, inputs, static_cast<std::uint32_t>(chunks)};
+      return run(quantize_rows<with, T, Layout, decltype(device_seed)::value>, chunks * in.rows, row_tuning::threads, 0,
+                 where, a);
+    };
+    if constexpr (has_seed<Operand>)
+      if (inputs.seed != nullptr) return start(std::true_type{}, with_keys(how));
+    return start(std::false_type{}, with_keys(how));
+  }
+
+  template <class First, class Second, class Layout, class T>
+  static status launch_tiles(matrix_view<T const> in, First const& first, Second const& second,
+                             context const& where) noexcept {
+    std::int64_t const across = loft::detail::ceil_div(in.cols, tile_tuning::cols);
+    std::int64_t const down = loft::detail::ceil_div(in.rows, tile_tuning::rows);
+    if (across > 0x7fff'ffff / down) return status::extent_overflow;
+    bool const wide = detail::is_wide_type<T> && (detail::rows_are_wide(in) || detail::rows_are_wide(transposed(in)));
+    tile_arguments<First, Second, T> const a{in, first, second, static_cast<std::uint32_t>(across), wide};
+    return run(quantize_tiles<First, Second, T, Layout>, across * down, tile_tuning::threads,
+               tile_bytes<First, Second, T>, where, a);
+  }
+};
+
+}  // namespace loft::launch
+
+#endif

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+// The kernel for the usual case: contiguous rows of whole blocks, quantized by lanes that load and store wide words.
+// Source: design sections 2 and 6; 32 bytes a lane and no shared memory reach the speed of a copy on Hopper.
+#ifndef LOFT_LAUNCH_ROWS_HPP
+#define LOFT_LAUNCH_ROWS_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/lane_block.hpp"
+#include "loft/launch/grid.hpp"
+#include "loft/norm.hpp"
+#include "loft/tensor.hpp"
+
+namespace loft::launch {
+
+/// Threads of a block of the kernels that walk rows, and values that a thread holds at once.
+struct row_tuning {
+  static constexpr int threads = 128, values = 16, most_values = 32, bytes_ahead = 128;
+};
+
+/// True for operands whose rounding draws random words.
+template <class Operand>
+inline constexpr bool has_seed = requires(Operand how) {
+  how.rounding.seed;
+  how.rounding.stream;
+};
+
+/// The values a lane holds: whole blocks where the rule looks at a whole block; and up to most_values of a run of a
+/// rotation, so that few sums cross lanes.
+template <class Operand>
+inline constexpr int values_a_lane = [] {
+  constexpr int cols = Operand::format::shape.cols;
+  constexpr int wished = detail::rotation_size<Operand>;
+  return detail::has_statistic<Operand> ? cols : detail::clamp(wished, row_tuning::values, row_tuning::most_values);
+}();
+
+/// How many times a lane's values a thread works on, the loads of all first: up to 128 bytes of them.
+template <class Operand, class T>
+inline constexpr int rounds_a_thread = detail::clamp(row_tuning::bytes_ahead /
+                                                         (values_a_lane<Operand> * static_cast<int>(sizeof(T))),
+                                                     1, 4);
+
+/// The row and the first column of a block of threads that has `width` columns, where a row has `chunks` such blocks.
+struct place_in_rows {
+  std::int64_t row, col;
+};
+LOFT_HOST_DEVICE inline place_in_rows place_of_block(std::int64_t rows, std::uint32_t chunks, int width) noexcept {
+  std::uint32_t const row = rows == 1 ? 0u : block_index() / chunks;
+  return {row, std::int64_t{block_index() - row * chunks} * width};
+}
+
+/// The lanes that have to work together: on a block, or on a run of the rotation.
+template <class Operand, int Count>
+inline constexpr int lanes_together =
+    detail::max(1, detail::max(Operand::format::shape.cols, detail::rotation_size<Operand>) / Count);
+
+/// What a lane works with: bfloat16 as it lies in memory, all else as floats.
+template <class T>
+using held = std::conditional_t<std::is_same_v<T, bf16_t>, bf16_t, float>;
+
+template <class T>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float to_lane_float(T x) noexcept {
+  if constexpr (std::is_same_v<T, float>) return x;
+  else if constexpr (detail::has_decode_lane<typename T::format>)
+    return detail::decode_lane<typename T::format>(x.bits());
+  else return static_cast<float>(x);
+}
+
+/// Values [first, first + N) of a lane from their words in memory.
+template <class T, int N, class V>
+LOFT_HOST_DEVICE inline void put_words(V& to, int first, std::uint32_t const (&raw)[4]) noexcept {
+  constexpr int in_word = N / 4, bits = 32 / in_word;
+  for (int i = 0; i < N; ++i) {
+    if constexpr (std::is_same_v<T, bf16_t>) to.words[(first + i) / 2] = raw[i / 2];
+    else if constexpr (std::is_same_v<T, float>) to.values[first + i] = bit_cast<float>(raw[i]);
+    else
+      to.values[first + i] =
+          to_lane_float(T::from_bits(static_cast<code<typename T::format>>(raw[i / in_word] >> i % in_word * bits)));
+  }
+}
+
+/// `Count` neighbours in memory. in: an address that is a multiple of 16.
+template <class T, int Count>
+LOFT_HOST_DEVICE inline detail::lane_values<held<T>, Count> load_values(T const* from) noexcept {
+  constexpr int group = 16 / static_cast<int>(sizeof(T));
+  detail::lane_values<held<T>, Count> result;
+  for (int i = 0; i < Count; i += group) {
+    u32x4 const four = load_16(from + i);
+    std::uint32_t const raw[4] = {four.x, four.y, four.z, four.w};
+    put_words<T, group>(result, i, raw);
+  }
+  return result;
+}
+
+/// Where the seed of a stochastic rounding, and the tensor's scale, come from when they are not in the operand: device
+/// memory, read when the kernel runs, so that a captured graph can be replayed with others.
+struct device_inputs {
+  std::uint64_t const* seed = nullptr;  ///< (seed, stream), in the place of the operand's
+  tensor_scale const* scale = nullptr;
+};
+
+template <class Operand>
+LOFT_HOST_DEVICE inline void take_seed(Operand& how, std::uint64_t const* seed) noexcept {
+  if constexpr (requires { how.rounding.take_seed(seed); }) {
+    how.rounding.take_seed(seed);
+  } else if constexpr (has_seed<Operand>) {
+    how.rounding.seed = seed[0];
+    how.rounding.stream = seed[1];
+  }
+}
+
+template <class Operand, class T>
+struct row_arguments {
+  T const* data;
+  std::int64_t rows, cols, row_stride;
+  quantized_view<typename Operand::format> out;
+  Operand how;
+  tensor_scale t;
+  device_inputs from;
+  std::uint32_t chunks;  ///< blocks of threads for a row
+};
+
+/// quantize_prepared of what a lane loaded.
+template <class Operand, int Count, LaneGroup G, class V>
+[[gnu::always_inline]] LOFT_HOST_DEVICE inline auto quantize_loaded(V const& values, int valid, Operand const& how,
+                                                                    tensor_scale t, std::uint64_t index,
+                                                                    G const& group) noexcept {
+  if constexpr (detail::rotates<Operand> || Operand::policy == nonfinite::saturate) {
+    auto const prepared = detail::prepare(values, how, group);
+    return detail::quantize_prepared<Operand, Count>(prepared, valid, how, t, index, group);
+  } else {
+    return detail::quantize_prepared<Operand, Count>(values, valid, how, t, index, group);
+  }
+}
+
+/// Quantizes a part of one row. A row is a multiple of a lane's values; lanes beyond its end work on zeros, because the
+/// others exchange with them.
+/// A stochastic rounding of lanes whose generator's keys are made once; on the host they are constants of the launch.
+template <class R>
+struct keyed {
+  static constexpr int bits = R::bits;
+  static constexpr bool starts_with_a_call = row_tuning::values % (128 / bits) == 0;  // a lane's values do
+  using generator = typename R::generator;
+  using given_word = typename R::given_word;
+  std::uint64_t seed, stream;
+  typename generator::schedule keys;
+
+  LOFT_HOST_DEVICE constexpr void take_seed(std::uint64_t const* words) noexcept {
+    seed = words[0];
+    stream = words[1];
+    keys = generator::keys_of(detail::words_of(seed));
+  }
+
+  template <class W>
+  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool negative,
+                                     std::uint64_t index) const noexcept {
+    return R{seed, stream}.up(lower, fraction, negative, index);
+  }
+};
+
+/// The operand with the keys of its rounding, where its generator has some.
+template <class B, class Rule, class R, class Rotation, nonfinite N>
+constexpr auto with_keys(operand<B, Rule, R, Rotation, N> const& how) noexcept {
+  if constexpr (requires {
+                  typename R::generator::schedule;
+                  how.rounding.seed;
+                }) {
+    auto const keys = R::generator::keys_of(detail::words_of(how.rounding.seed));
+    return operand<B, Rule, keyed<R>, Rotation, N>{
+        how.rule, {how.rounding.seed, how.rounding.stream, keys}, how.rotation};
+  } else {
+    return how;
+  }
+}
+
+/// DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all keys made of it.
+template <class Operand, class T, class Layout, bool DeviceSeed>
+__global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_arguments<Operand, T> const a) {
+  using format = typename Operand::format;
+  constexpr int count = values_a_lane<Operand>, bits = format::element::spec.bits(),
+                rounds = rounds_a_thread<Operand, T>;
+  constexpr int lanes = detail::max(1, format::shape.cols / count), blocks = lane_codes<format, count>::blocks;
+  constexpr int step = row_tuning::threads * count;
+  lane_group<lanes_together<Operand, count>> const group;
+  auto const place = place_of_block(a.rows, a.chunks, step * rounds);
+  std::int64_t const first = place.col + thread_index() * count;
+  Operand how = a.how;
+  if constexpr (DeviceSeed) take_seed(how, a.from.seed);
+  tensor_scale const t = a.from.scale != nullptr ? *a.from.scale : a.t;
+  detail::lane_values<held<T>, count> values[rounds] = {};
+  T const* const from = a.data + place.row * a.row_stride + first;
+#pragma unroll
+  for (int i = 0; i < rounds; ++i)
+    if (first + i * step < a.cols) values[i] = load_values<T, count>(from + i * step);
+  // Everything is counted from the first round's place: what is added is constant.
+  auto const at = static_cast<std::uint64_t>(place.row * a.cols + first);
+  std::uint8_t* const codes = a.out.codes + at * bits / 8;
+  auto* const scales = a.out.scales + at / format::shape.cols;
+#pragma unroll
+  for (int i = 0; i < rounds; ++i) {
+    auto const result =
+        quantize_loaded<Operand, count>(values[i], count, how, t, at + static_cast<unsigned>(i * step), group);
+    if (first + i * step >= a.cols) continue;
+    store_words(codes + i * (step * bits / 8), result.words);
+    if (lanes != 1 && group.rank() % lanes != 0) continue;
+    for (int b = 0; b < blocks; ++b) {
+      if constexpr (std::is_same_v<Layout, row_major>) {
+        scales[i * (step / format::shape.cols) + b] = result.scales[b];
+      } else {
+        std::int64_t const col = (first + i * step) / format::shape.cols + b;
+        a.out.scales[detail::scale_index<format, Layout>(place.row, col, a.cols)] = result.scales[b];
+      }
+    }
+  }
+}
+
+}  // namespace loft::launch
+
+#endif

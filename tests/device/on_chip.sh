@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Builds and runs every test for a GPU, on the machine that has it: CUDA 13 for sm_*, ROCm 7 for gfx*.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/../.."
+
+if (( $# != 1 )); then
+  echo "usage: bash tests/device/on_chip.sh sm_90|sm_100a|sm_103a|sm_120a|gfx942|gfx950" >&2
+  exit 2
+fi
+target=$1
+folder=build/on_chip/$target
+mkdir -p "$folder"
+common=(-std=c++20 -O2 -I include -I tests/gpu)
+case "$target" in
+  sm_*) compiler=(nvcc "${common[@]}" -arch="$target" -I tests/device/stand_in) ;;
+  gfx*) compiler=(hipcc "${common[@]}" --offload-arch="$target" -I tests/device/cuda_stand_in
+                  -include tests/device/cuda_on_hip.hpp -x hip) ;;
+  *) echo "$target is no target that this script knows" >&2; exit 2 ;;
+esac
+
+failed=()
+# program <name> <source> [<flag> ...] [-- <argument> ...]: builds and runs one; goes on where it fails.
+program() {
+  local name=$1 source=$2 flags=() arguments=()
+  shift 2
+  while (( $# > 0 )) && [[ $1 != -- ]]; do flags+=("$1"); shift; done
+  if (( $# > 0 )); then shift; arguments=("$@"); fi
+  echo "== $name"
+  if ! "${compiler[@]}" "${flags[@]}" "$source" -o "$folder/$name" || ! "$folder/$name" "${arguments[@]}"; then
+    failed+=("$name")
+  fi
+}
+
+program native_on_chip tests/device/native_on_chip.cu
+program same_bits tests/gpu/same_bits.cu -- full
+for number in bf16_t fp16_t float; do
+  program "launches_formats_$number" tests/gpu/launches_formats.cu "-DLOFT_TEST_NUMBER=$number"
+done
+for part in 1 2; do
+  program "launches_rules_$part" tests/gpu/launches_rules.cu "-DLOFT_TEST_PART=$part"
+done
+program launches_calls tests/gpu/launches_calls.cu
+program launches_large tests/gpu/launches_large.cu
+
+# A test that cannot fail shows nothing: this run has to.
+echo "== control"
+if "$folder/native_on_chip" control; then failed+=("native_on_chip control"); fi
+
+if (( ${#failed[@]} != 0 )); then
+  echo "failed on $target: ${failed[*]}"
+  exit 1
+fi
+echo "all tests passed on $target"
