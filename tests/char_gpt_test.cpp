@@ -13,6 +13,7 @@
 #include <random>
 #include <sstream>
 
+#include "controller.hpp"
 #include "errors.hpp"
 #include "linear.hpp"
 #include "model.hpp"
@@ -289,6 +290,92 @@ TEST_CASE("blocks along the wrong dimension are told apart") {
   CHECK(distance(run_linear(d, recipe).dinp, wrong) > 1e-2);
 }
 
+/// 4 bits, and a float for the values of a token.
+struct by_token {
+  using element = loft::int4;
+  using scale = loft::fp32;
+  static constexpr loft::block_shape shape{1, 512};
+};
+
+TEST_CASE("what is kept for the backward pass is quantized token by token, and only there") {
+  linear_data const d;
+  loft::recipe<loft::product<>, loft::product<>, loft::product<loft::none, kept<loft::operand<by_token>>>> const recipe;
+  auto const r = run_linear(d, recipe), exact = run_linear(d, plain);
+  CHECK(r.out == exact.out);
+  CHECK(r.dinp == exact.dinp);
+  std::vector<float> inp = d.inp;
+  for (std::size_t row = 0; row < row_count; ++row) {  // the oracle: 7 steps to the largest magnitude of the token
+    float largest = 0;
+    for (std::size_t i = 0; i < in_size; ++i) largest = std::max(largest, std::abs(inp[row * in_size + i]));
+    for (std::size_t i = 0; i < in_size; ++i) {
+      float& x = inp[row * in_size + i];
+      x = std::nearbyint(x / (largest / 7)) * (largest / 7);
+    }
+  }
+  auto const expected =
+      product_of(moved(d.dout, row_count, out_size), moved(inp, row_count, in_size), out_size, in_size, row_count);
+  CHECK(distance(r.dweight, expected) < 1e-5);
+  loft::recipe<loft::product<>, loft::product<>, loft::product<loft::none, loft::operand<by_token>>> const by_channel;
+  CHECK(distance(run_linear(d, by_channel).dweight, expected) > 1e-2);  // the control
+
+  auto values = d.inp;
+  linear<float>{recipe}.keep(values.data(), row_count, in_size);
+  for (std::size_t i = 0; i < values.size(); ++i) CHECK(values[i] == doctest::Approx(inp[i]).epsilon(1e-5));
+  linear<float>{plain}.keep(values.data(), 0, in_size);
+}
+
+// ---- controllers ----
+
+TEST_CASE("each linear layer takes its own path") {
+  thread_pool pool{2};
+  constexpr model_shape shape{.layers = 2, .width = 32, .heads = 2, .context = 8, .batch = 2};
+  loft::recipes::mxfp4 const coarse;
+  std::vector<std::uint8_t> const tokens(16, 'a'), targets(16, 'b');
+  model<float> gpt{shape, linear<float>{plain}, pool, 3};
+  REQUIRE(gpt.linears().size() == 8);
+  CHECK(gpt.linears()[1].name == "layer 0 attention projection");
+  CHECK(gpt.linears()[1].size == 32 * 32 + 32);
+  double const exact = gpt.forward(tokens.data(), targets.data(), 0);
+  std::vector<double> losses;
+  for (std::size_t i = 0; i < 8; ++i) {
+    gpt.use(i, linear<float>{coarse});
+    losses.push_back(gpt.forward(tokens.data(), targets.data(), 0));
+    gpt.use(i, linear<float>{plain});
+    CHECK(gpt.forward(tokens.data(), targets.data(), 0) == exact);
+  }
+  losses.push_back(exact);
+  std::sort(losses.begin(), losses.end());
+  CHECK(std::adjacent_find(losses.begin(), losses.end()) == losses.end());  // no two layers are the same one
+}
+
+TEST_CASE("the controllers choose as they say") {
+  loft::gnmr_options const how{.alpha = 1.5, .max_active = 2};
+  controller none{{}, 5}, gnmr{{.who = chooser::gnmr, .options = how}, 5},
+      random{{.who = chooser::random, .places = {0, 2, 5, 1}, .seed = 4}, 5},
+      largest{{.who = chooser::largest, .options = how, .watched = 3}, 5};
+  auto const paths = [](controller const& c) {
+    std::string text;
+    for (std::size_t i = 0; i < 5; ++i) text += c.safe(i) ? 's' : '-';
+    return text;
+  };
+  for (int step = 0; step < 6; ++step) {
+    std::vector<double> norms{1, 4, 2, 3, 1};
+    if (step == 4) norms[4] = 2;
+    CHECK(none.step(norms).active == 0);
+    CHECK(gnmr.step(norms).active == (step == 4 || step == 5 ? 1 : 0));  // the lock keeps it for a step
+    CHECK(random.step(norms).active == std::array{0, 2, 5, 1, 0, 0}[static_cast<std::size_t>(step)]);
+    largest.step(norms);
+    CHECK(paths(none) == "-----");
+    CHECK(paths(gnmr) == (step == 4 || step == 5 ? "----s" : "-----"));
+    CHECK(paths(largest) == (step < 2 ? "-----" : "-s-s-"));
+    if (step == 2) CHECK(paths(random) == "sssss");
+  }
+  CHECK(paths(random) == "-----");
+  controller bad{{.who = chooser::gnmr, .options = {.alpha = -1}}, 5};
+  CHECK_THROWS_WITH_AS(bad.step(std::vector<double>(5)), loft::message(loft::status::invalid_alpha),
+                       std::runtime_error);
+}
+
 TEST_CASE("the type-erased layer is the layer, backward accumulates, and threads change nothing") {
   linear_data const d;
   loft::recipes::nvfp4 const recipe;
@@ -449,6 +536,11 @@ TEST_CASE("bad options end with exit code 2 and one sentence") {
       {{"--recipes", "fp32,fp32"}, "more than once"},
       {{"--recipes", ""}, "unknown recipe ''"},
       {{"--recipes", "nvfp4", "--batch", "1", "--context", "20"}, "multiple of 16 for the rotation of nvfp4"},
+      {{"--controller", "best"}, "--controller must be none or gnmr"},
+      {{"--safe", "fp31"}, "unknown recipe 'fp31' for --safe"},
+      {{"--alpha", "0"}, "--alpha must be"},
+      {{"--beta", "inf"}, "--beta must be"},
+      {{"--budget", "-1"}, "--budget must be"},
       {{"--text", folder / "absent"}, "cannot read"},
       {{"--text", folder.path.string()}, "it is a directory"},
       {{"--text", folder / "short"}, "too short"},
@@ -474,6 +566,24 @@ TEST_CASE("bad options end with exit code 2 and one sentence") {
   }
   CHECK(load(folder / "short") == "too short");
   CHECK(std::distance(fs::directory_iterator{folder.path}, {}) == 2);  // nothing was left behind
+}
+
+TEST_CASE("a study has options of its own, which are checked too") {
+  std::vector<std::pair<std::vector<std::string>, std::string>> const cases{
+      {{"study"}, "subcommand"},
+      {{"study", "everything"}, "subcommand"},
+      {{"study", "gnmr", "--bits", "8"}, "--bits must be 2, 3 or 4"},
+      {{"study", "gnmr", "--seeds", "0"}, "--seeds must be"},
+      {{"study", "gnmr", "--recipes", "mxfp4"}, "--recipes"},
+      {{"study", "freeze", "--plot", "x.svg"}, "--plot"},
+      {{"study", "freeze", "--steps", "0"}, "--steps must be"},
+  };
+  for (auto const& [arguments, words] : cases) {
+    auto const r = run_program(arguments);
+    CAPTURE(r.err);
+    CHECK(r.code == 2);
+    CHECK(r.err.find(words) != std::string::npos);
+  }
 }
 
 TEST_CASE("help is no error") {
@@ -547,6 +657,64 @@ TEST_CASE("a run learns, and repeats itself whatever the number of threads") {
     if (line.find(",60,") != std::string::npos) CHECK(validation < 2.5);  // 14 letters
   }
   CHECK(count == 4 * 4);  // recipes, points
+}
+
+std::vector<std::string> small_run(scratch_folder const& folder, std::vector<std::string> arguments) {
+  save(folder / "text", synthetic_text());
+  for (auto const* more : {"--width", "32", "--heads", "2", "--layers", "1", "--context", "16", "--batch", "4",
+                           "--eval-batches", "2", "--quiet", "--threads", "1"})
+    arguments.emplace_back(more);
+  arguments.insert(arguments.end(), {"--text", folder / "text", "--csv", folder / "out.csv"});
+  return arguments;
+}
+
+std::vector<std::string> lines_of(std::string const& text) {
+  std::istringstream in{text};
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST_CASE("with gnmr the CSV tells what it did at every step, and the table how much") {
+  scratch_folder const folder;
+  auto const r = run_program(small_run(folder, {"--steps", "20", "--eval-every", "10", "--recipes", "fp32,mxfp4",
+                                                "--controller", "gnmr", "--alpha", "0.01", "--budget", "3"}));
+  CAPTURE(r.err);
+  REQUIRE(r.code == 0);
+  CHECK(lines_of(r.out).front().ends_with("budget hit"));
+  CHECK(r.out.find(" 75.00 %    100.00 %\n") !=
+        std::string::npos);  // every layer is a candidate, three of four get a place
+  auto const lines = lines_of(load(folder / "out.csv"));
+  REQUIRE(lines.size() == 1 + 3 + 21);
+  CHECK(lines.front() == "recipe,step,train_loss,validation_loss,triggered,active,evicted,nonfinite,budget_hit");
+  for (auto const& line : lines) CHECK(std::count(line.begin(), line.end(), ',') == 8);
+  CHECK(lines[1].ends_with(",,,,,"));  // fp32 has no controller
+  CHECK(lines[5].starts_with("mxfp4,1,,,4,3,0,0,1"));
+  CHECK(lines.back().starts_with("mxfp4,20,"));
+  CHECK(lines.back().ends_with(",0,1"));
+}
+
+TEST_CASE("the studies run, and repeat themselves") {
+  scratch_folder const folder;
+  auto const gnmr = small_run(
+      folder, {"study", "gnmr", "--steps", "12", "--seeds", "2", "--bits", "2", "--plot", folder / "out.svg"});
+  auto const first = run_program(gnmr);
+  CAPTURE(first.err);
+  REQUIRE(first.code == 0);
+  auto const csv_first = load(folder / "out.csv");
+  CHECK(lines_of(csv_first).size() == 1 + 2 * 12);
+  CHECK(load(folder / "out.svg").ends_with("</svg>\n"));
+  CHECK(run_program(gnmr).out == first.out);
+  CHECK(load(folder / "out.csv") == csv_first);
+
+  auto const freeze = run_program(small_run(folder, {"study", "freeze", "--steps", "120", "--lr", "1e-2"}));
+  REQUIRE(freeze.code == 0);
+  auto const lines = lines_of(load(folder / "out.csv"));
+  REQUIRE(lines.size() == 1 + 2 * 120);
+  auto const lost = [&](std::size_t line) { return std::stod(lines[line].substr(lines[line].rfind(',') + 1)); };
+  CHECK(lost(10) < 0.5);    // bf16, at the peak of the learning rate
+  CHECK(lost(120) > 0.9);   // and at a thousandth of it
+  CHECK(lost(240) > 0.99);  // where nothing that is stored in fp8 moves
 }
 
 TEST_CASE("a file that cannot be written whole is not written") {

@@ -55,6 +55,12 @@ class adamw {
     }
   }
 
+  /// What a checkpoint keeps beside the parameters: the moments, as many of each as there are parameters, and the steps.
+  std::span<float> means() noexcept { return mean_; }
+  std::span<float> squares() noexcept { return square_; }
+  int steps() const noexcept { return steps_; }
+  void resume_at(int steps) noexcept { steps_ = steps; }
+
  private:
   static constexpr float beta1 = 0.9f, beta2 = 0.95f;
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <Eigen/Core>
+#include <type_traits>
 
 namespace char_gpt {
 namespace {
@@ -26,9 +27,9 @@ T sum(std::int64_t count, F const& f) {
 template <class T>
 using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 template <class T>
-using strided = Eigen::Map<matrix<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
+using matrix_like = std::conditional_t<std::is_const_v<T>, matrix<std::remove_const_t<T>> const, matrix<T>>;
 template <class T>
-using strided_const = Eigen::Map<matrix<T> const, Eigen::Unaligned, Eigen::OuterStride<>>;
+using strided = Eigen::Map<matrix_like<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
 
 /// Where one head of one sequence lies in the arrays of attention.
 struct head_place {
@@ -40,6 +41,20 @@ head_place place_of(int index, sizes s, int width, int heads) {
   int const sequence = index / heads, head = index % heads, size = width / heads;
   std::int64_t const row = std::int64_t{sequence} * s.time;
   return {row * 3 * width + head * size, row * width + head * size, std::int64_t{index} * s.time * s.time, size};
+}
+
+/// The queries, keys and values of one head of one sequence, or their gradients: [time, size] each.
+template <class T>
+struct projections {
+  strided<T> query, key, value;
+};
+
+template <class T>
+projections<T> projections_of(T* qkv, head_place at, int time, int width) {
+  auto const part = [&](std::int64_t first) {
+    return strided<T>{qkv + at.qkv + first, time, at.size, Eigen::OuterStride<>{std::int64_t{3} * width}};
+  };
+  return {part(0), part(width), part(std::int64_t{2} * width)};
 }
 
 /// Turns row[0..count) into its softmax.
@@ -131,10 +146,7 @@ template <class T>
 void attention_forward(T* out, T* probabilities, T const* qkv, sizes s, int width, int heads, thread_pool& pool) {
   pool.run(s.batch * heads, [&](int index) {
     head_place const at = place_of(index, s, width, heads);
-    Eigen::OuterStride<> const in_rows{std::int64_t{3} * width}, out_rows{width};
-    strided_const<T> const query{qkv + at.qkv, s.time, at.size, in_rows};
-    strided_const<T> const key{qkv + at.qkv + width, s.time, at.size, in_rows};
-    strided_const<T> const value{qkv + at.qkv + 2 * width, s.time, at.size, in_rows};
+    auto const [query, key, value] = projections_of(qkv, at, s.time, width);
     Eigen::Map<matrix<T>> weights{probabilities + at.probabilities, s.time, s.time};
     weights.noalias() = query * key.transpose() * (T{1} / std::sqrt(T(at.size)));
     for (int row = 0; row < s.time; ++row) {
@@ -142,7 +154,7 @@ void attention_forward(T* out, T* probabilities, T const* qkv, sizes s, int widt
       softmax(begin, row + 1);
       std::fill(begin + row + 1, begin + s.time, T{0});  // a token sees no later one
     }
-    strided<T>{out + at.out, s.time, at.size, out_rows}.noalias() = weights * value;
+    strided<T>{out + at.out, s.time, at.size, Eigen::OuterStride<>{width}}.noalias() = weights * value;
   });
 }
 
@@ -151,11 +163,9 @@ void attention_backward(T* dqkv, T* scratch, T const* dout, T const* qkv, T cons
                         int heads, thread_pool& pool) {
   pool.run(s.batch * heads, [&](int index) {
     head_place const at = place_of(index, s, width, heads);
-    Eigen::OuterStride<> const in_rows{std::int64_t{3} * width}, out_rows{width};
-    strided_const<T> const query{qkv + at.qkv, s.time, at.size, in_rows};
-    strided_const<T> const key{qkv + at.qkv + width, s.time, at.size, in_rows};
-    strided_const<T> const value{qkv + at.qkv + 2 * width, s.time, at.size, in_rows};
-    strided_const<T> const dmixed{dout + at.out, s.time, at.size, out_rows};
+    auto const [query, key, value] = projections_of(qkv, at, s.time, width);
+    auto [dquery, dkey, dvalue] = projections_of(dqkv, at, s.time, width);
+    strided<T const> const dmixed{dout + at.out, s.time, at.size, Eigen::OuterStride<>{width}};
     Eigen::Map<matrix<T> const> const weights{probabilities + at.probabilities, s.time, s.time};
     Eigen::Map<matrix<T>> dscores{scratch + at.probabilities, s.time, s.time};
     dscores.noalias() = dmixed * value.transpose();
@@ -166,9 +176,9 @@ void attention_backward(T* dqkv, T* scratch, T const* dout, T const* qkv, T cons
       T const mean = sum<T>(row + 1, [&](std::int64_t i) { return d[i] * p[i]; });
       for (int i = 0; i < s.time; ++i) d[i] = p[i] * (d[i] - mean) * scale;  // p is 0 where the mask is
     }
-    strided<T>{dqkv + at.qkv, s.time, at.size, in_rows}.noalias() = dscores * key;
-    strided<T>{dqkv + at.qkv + width, s.time, at.size, in_rows}.noalias() = dscores.transpose() * query;
-    strided<T>{dqkv + at.qkv + 2 * width, s.time, at.size, in_rows}.noalias() = weights.transpose() * dmixed;
+    dquery.noalias() = dscores * key;
+    dkey.noalias() = dscores.transpose() * query;
+    dvalue.noalias() = weights.transpose() * dmixed;
   });
 }
 
@@ -210,19 +220,24 @@ double cross_entropy(T* logits, T* row_losses, std::uint8_t const* targets, std:
   return total / static_cast<double>(rows);
 }
 
-#define CHAR_GPT_LAYERS(T)                                                                                           \
-  template void embedding_forward(T*, std::uint8_t const*, T const*, T const*, sizes, int, thread_pool&);            \
-  template void embedding_backward(T*, T*, T const*, std::uint8_t const*, sizes, int, thread_pool&);                 \
-  template void layer_norm_forward(T*, T*, T*, T const*, T const*, T const*, std::int64_t, int, thread_pool&);       \
-  template void layer_norm_backward(T*, T*, T*, T const*, T const*, T const*, T const*, T const*, std::int64_t, int, \
-                                    thread_pool&);                                                                   \
-  template void attention_forward(T*, T*, T const*, sizes, int, int, thread_pool&);                                  \
-  template void attention_backward(T*, T*, T const*, T const*, T const*, sizes, int, int, thread_pool&);             \
-  template void gelu_forward(T*, T const*, std::int64_t, thread_pool&);                                              \
-  template void gelu_backward(T*, T const*, std::int64_t, thread_pool&);                                             \
-  template double cross_entropy(T*, T*, std::uint8_t const*, std::int64_t, int, thread_pool&);
-CHAR_GPT_LAYERS(float)
-CHAR_GPT_LAYERS(double)  // for the gradient tests
-#undef CHAR_GPT_LAYERS
+// What links against this file: float for training, and double for the gradient tests.
+template decltype(embedding_forward<float>) embedding_forward<float>;
+template decltype(embedding_backward<float>) embedding_backward<float>;
+template decltype(layer_norm_forward<float>) layer_norm_forward<float>;
+template decltype(layer_norm_backward<float>) layer_norm_backward<float>;
+template decltype(attention_forward<float>) attention_forward<float>;
+template decltype(attention_backward<float>) attention_backward<float>;
+template decltype(gelu_forward<float>) gelu_forward<float>;
+template decltype(gelu_backward<float>) gelu_backward<float>;
+template decltype(cross_entropy<float>) cross_entropy<float>;
+template decltype(embedding_forward<double>) embedding_forward<double>;
+template decltype(embedding_backward<double>) embedding_backward<double>;
+template decltype(layer_norm_forward<double>) layer_norm_forward<double>;
+template decltype(layer_norm_backward<double>) layer_norm_backward<double>;
+template decltype(attention_forward<double>) attention_forward<double>;
+template decltype(attention_backward<double>) attention_backward<double>;
+template decltype(gelu_forward<double>) gelu_forward<double>;
+template decltype(gelu_backward<double>) gelu_backward<double>;
+template decltype(cross_entropy<double>) cross_entropy<double>;
 
 }  // namespace char_gpt

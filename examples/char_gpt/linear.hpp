@@ -12,9 +12,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <Eigen/Core>
+#include <loft/diagnostics.hpp>
 #include <loft/recipe.hpp>
 #include <loft/tensor.hpp>
 #include <stdexcept>
@@ -49,6 +49,14 @@ struct workspace {
 template <class T>
 using const_view = loft::matrix_view<T const>;
 
+/// A transposed operand that is quantized along the rows of its original: what a layer keeps of its input for the
+/// backward pass, token by token.
+template <class Operand>
+struct kept {
+  using format = typename Operand::format;
+  Operand how{};
+};
+
 /// An operand as the float product finds it, and how the recipe has it quantized.
 template <class O, class T>
 struct request {
@@ -66,8 +74,10 @@ loft::status substitute(request<O, T> const& r, T* copy, std::uint64_t seed, std
   } else {
     static_assert(std::is_same_v<T, float>, "a quantized operand is float");
     read = copy;
-    return loft::fake_quantize(r.in, {copy, r.in.rows, r.in.cols, r.in.row_stride, r.in.col_stride},
-                               loft::reseed(r.how, seed, stream));
+    loft::matrix_view<float> const out{copy, r.in.rows, r.in.cols, r.in.row_stride, r.in.col_stride};
+    if constexpr (requires { r.how.how; })
+      return loft::fake_quantize(loft::transposed(r.in), loft::transposed(out), loft::reseed(r.how.how, seed, stream));
+    else return loft::fake_quantize(r.in, out, loft::reseed(r.how, seed, stream));
   }
 }
 
@@ -80,26 +90,24 @@ void add_to_report(request<O, T> const& r, T const* read, slot at, quantization_
     report.bits += elements * 32;
   } else {
     using format = typename O::format;
-    report.bits += 8.0 * static_cast<double>(loft::codes_bytes<format>(in.rows, in.cols)) +
-                   8.0 * sizeof(loft::code<typename format::scale>) *
-                       static_cast<double>(loft::scale_count<format>(in.rows, in.cols)) +
-                   (loft::has_tensor_scale<format> ? 32 : 0);
-    double signal = 0, noise = 0;
-    for (std::int64_t row = 0; row < in.rows; ++row)
-      for (std::int64_t col = 0; col < in.cols; ++col) {
-        auto const place = row * in.row_stride + col * in.col_stride;
-        double const x = in.data[place], error = read[place] - x;
-        signal += x * x;
-        noise += error * error;
-      }
-    if (signal == 0) return;  // no ratio to tell
-    report.slots[at].decibels += 10 * std::log10(signal / noise);
+    constexpr bool is_kept = requires { r.how.how; };
+    auto const rows = is_kept ? in.cols : in.rows, cols = is_kept ? in.rows : in.cols;
+    report.bits +=
+        8.0 * static_cast<double>(loft::codes_bytes<format>(rows, cols)) +
+        8.0 * sizeof(loft::code<typename format::scale>) * static_cast<double>(loft::scale_count<format>(rows, cols)) +
+        (loft::has_tensor_scale<format> ? 32 : 0);
+    loft::signal_and_noise energies;
+    const_view<T> const quantized{read, in.rows, in.cols, in.row_stride, in.col_stride};
+    if (auto const outcome = loft::signal_to_quantization_noise(in, quantized, energies); outcome != loft::status::ok)
+      throw std::runtime_error{loft::message(outcome)};
+    if (energies.signal == 0) return;  // no ratio to tell
+    report.slots[at].decibels += energies.decibels();
     ++report.slots[at].tensors;
   }
 }
 
 /// What the products read for these operands, whose slots count up from `first`. They are quantized at the same time,
-/// each by one thread: in parts they would find neither the largest value nor the random numbers of the whole.
+/// each by one thread: in parts, every thread would look for the largest value of the whole.
 /// Throws what LOFT refuses.
 template <class T, class... O>
 std::array<T const*, sizeof...(O)> prepare(workspace<T>& work, slot first, request<O, T> const&... requests) {
@@ -178,7 +186,17 @@ void matmul_backward(T* dinp, T* dweight, T* dbias, T const* dout, T const* inp,
   });
 }
 
-/// The two functions for one recipe, so that what calls them need not be a template. The recipe must outlive this.
+/// Replaces values [rows, cols] by what a recipe with a `kept` operand keeps of them; others keep them as they are.
+template <class R, class T>
+void keep_values(T* values, std::int64_t rows, int cols, R const& recipe) {
+  if constexpr (requires { recipe.wgrad.right.how; }) {
+    loft::matrix_view<T> const view{values, rows, cols, cols};
+    if (auto const outcome = loft::fake_quantize(view, view, recipe.wgrad.right.how); outcome != loft::status::ok)
+      throw std::runtime_error{loft::message(outcome)};
+  }
+}
+
+/// The functions for one recipe, so that what calls them need not be a template. The recipe must outlive this.
 template <class T>
 class linear {
  public:
@@ -193,6 +211,9 @@ class linear {
                      int channels, int out_channels, void const* r, workspace<T>& work) {
           matmul_backward(dinp, dweight, dbias, dout, inp, weight, batch, time, channels, out_channels,
                           *static_cast<R const*>(r), work);
+        }},
+        keep_{[](T* values, std::int64_t rows, int cols, void const* r) {
+          keep_values(values, rows, cols, *static_cast<R const*>(r));
         }} {}
 
   void forward(T* out, T const* inp, T const* weight, T const* bias, int batch, int time, int channels,
@@ -203,11 +224,13 @@ class linear {
                 int channels, int out_channels, workspace<T>& work) const {
     backward_(dinp, dweight, dbias, dout, inp, weight, batch, time, channels, out_channels, recipe_, work);
   }
+  void keep(T* values, std::int64_t rows, int cols) const { keep_(values, rows, cols, recipe_); }
 
  private:
   void const* recipe_;
   void (*forward_)(T*, T const*, T const*, T const*, int, int, int, int, void const*, workspace<T>&);
   void (*backward_)(T*, T*, T*, T const*, T const*, T const*, int, int, int, int, void const*, workspace<T>&);
+  void (*keep_)(T*, std::int64_t, int, void const*);
 };
 
 }  // namespace char_gpt

@@ -10,7 +10,6 @@
 namespace char_gpt {
 namespace {
 
-constexpr int linears_per_layer = 4;
 constexpr int expansion = 4;  // the MLP is this much wider than the residual stream
 
 loft::recipe<> const float_recipe{};
@@ -29,7 +28,7 @@ template <class T>
 model<T>::model(model_shape const& shape, linear<T> quantized, thread_pool& pool, std::uint64_t seed)
     : shape_{shape},
       sizes_{shape.batch_sizes()},
-      quantized_{quantized},
+      quantized_(static_cast<std::size_t>(shape.layers * linears_per_layer), quantized),
       plain_{float_recipe},
       work_{.pool = pool, .seed = seed},
       plain_work_{.pool = pool},
@@ -68,7 +67,9 @@ auto model<T>::add_norm(std::string const& name) -> affine {
 template <class T>
 auto model<T>::add_linear(std::string const& name, int in, int out) -> affine {
   auto const weight = add(name + " weight", std::int64_t{in} * out, true);
-  return {weight, add(name + " bias", out, false)};
+  auto const bias = add(name + " bias", out, false);
+  linears_.push_back({name, weight, bias + out - weight, true});
+  return {weight, bias};
 }
 
 template <class T>
@@ -132,8 +133,8 @@ void model<T>::apply(std::vector<T>& out, std::vector<T> const& inp, affine at, 
   work_.stream =
       (pass_ * static_cast<std::uint64_t>(shape_.layers * linears_per_layer) + static_cast<std::uint64_t>(number)) *
       slot_count;
-  quantized_.forward(out.data(), inp.data(), p + at.weight, p + at.bias, sizes_.batch, sizes_.time, in, out_width,
-                     work_);
+  quantized_[static_cast<std::size_t>(number)].forward(out.data(), inp.data(), p + at.weight, p + at.bias, sizes_.batch,
+                                                       sizes_.time, in, out_width, work_);
 }
 
 template <class T>
@@ -144,8 +145,9 @@ void model<T>::apply_backward(std::vector<T>& dinp, std::vector<T> const& dout, 
       (pass_ * static_cast<std::uint64_t>(shape_.layers * linears_per_layer) + static_cast<std::uint64_t>(number)) *
       slot_count;
   std::fill(dinp.begin(), dinp.end(), T{0});
-  quantized_.backward(dinp.data(), g + at.weight, g + at.bias, dout.data(), inp.data(), parameters_.data() + at.weight,
-                      sizes_.batch, sizes_.time, in, out_width, work_);
+  quantized_[static_cast<std::size_t>(number)].backward(dinp.data(), g + at.weight, g + at.bias, dout.data(),
+                                                        inp.data(), parameters_.data() + at.weight, sizes_.batch,
+                                                        sizes_.time, in, out_width, work_);
 }
 
 template <class T>
@@ -180,6 +182,8 @@ void model<T>::layer_backward(int layer, std::vector<T> const& inp) {
   auto const& at = layers_[static_cast<std::size_t>(layer)];
   auto& v = values_[static_cast<std::size_t>(layer)];
   int const width = shape_.width, first = layer * linears_per_layer;
+  quantized_[static_cast<std::size_t>(first)].keep(v.qkv.data(), sizes_.rows(), 3 * width);
+  quantized_[static_cast<std::size_t>(first) + 2].keep(v.expanded.data(), sizes_.rows(), expansion * width);
   apply_backward(dwide_, dstream_, v.activated, at.contract, expansion * width, width, first + 3);
   gelu_backward(dwide_.data(), v.expanded.data(), static_cast<std::int64_t>(v.expanded.size()), pool_);
   apply_backward(dnarrow_, dwide_, v.norm2.out, at.expand, width, expansion * width, first + 2);

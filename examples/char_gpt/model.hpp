@@ -13,6 +13,7 @@
 namespace char_gpt {
 
 inline constexpr int byte_values = 256;
+inline constexpr int linears_per_layer = 4;  // that are quantized
 
 struct model_shape {
   int layers = 2, width = 128, heads = 4, context = 64, batch = 8;
@@ -42,6 +43,12 @@ class model {
   void backward();
 
   std::vector<tensor_place> const& tensors() const noexcept { return tensors_; }
+
+  /// The quantized linear layers, in the order of the forward pass: where the weight and the bias of each lie together.
+  std::vector<tensor_place> const& linears() const noexcept { return linears_; }
+  /// How the following passes calculate one of them.
+  void use(std::size_t number, linear<T> how) { quantized_[number] = how; }
+
   std::span<T> parameters() noexcept { return parameters_; }
   std::span<T> gradients() noexcept { return gradients_; }
 
@@ -81,12 +88,13 @@ class model {
 
   model_shape shape_;
   sizes sizes_;
-  linear<T> quantized_, plain_;
+  std::vector<linear<T>> quantized_;  // one for each of linears()
+  linear<T> plain_;
   workspace<T> work_, plain_work_;
   thread_pool& pool_;
   std::uint64_t pass_ = 0;
 
-  std::vector<tensor_place> tensors_;
+  std::vector<tensor_place> tensors_, linears_;
   std::int64_t token_table_, position_table_, head_;
   std::vector<layer_tensors> layers_;
   affine final_norm_;

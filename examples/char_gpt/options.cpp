@@ -64,6 +64,19 @@ void check_recipes(options const& o) {
   }
 }
 
+/// Of controllers and studies.
+void check_choices(options const& o) {
+  require(o.controller == "none" || o.controller == "gnmr", "--controller must be none or gnmr, not " + o.controller);
+  require(loft::visit_recipe(o.safe, [](auto const&) {}), "unknown recipe '" + o.safe + "' for --safe");
+  require_within("--alpha", o.alpha, 1e-12, 1e12);
+  require_within("--beta", o.beta, 1e-12, 1e12);
+  require_within("--budget", o.budget, 0, 4000);
+  require_within("--seeds", o.seeds, 1, 1000);
+  for (int const bits : o.bits)
+    require(bits >= 2 && bits <= 4, "--bits must be 2, 3 or 4, not " + std::to_string(bits));
+  require(!o.bits.empty(), "--bits names no number");
+}
+
 void check(options const& o) {
   require_within("--layers", o.shape.layers, 1, 1000);
   require_within("--width", o.shape.width, 1, 65536);
@@ -85,7 +98,8 @@ void check(options const& o) {
   double const gibibytes = training_bytes(o.shape) / (1 << 30);
   require(gibibytes <= o.max_memory, "a model of this size needs " + spelt(gibibytes) +
                                          " GiB of memory, above --max-memory " + spelt(o.max_memory));
-  check_recipes(o);
+  check_choices(o);
+  if (o.what == task::compare) check_recipes(o);
   for (auto const* path : {&o.csv, &o.plot})
     if (!path->empty()) check_writable(*path);
   require(o.csv.empty() || o.csv != o.plot, "--csv and --plot name the same file");
@@ -95,13 +109,13 @@ void check(options const& o) {
             "'" + *path + "' is the text to learn and must not be replaced");
 }
 
-void declare(CLI::App& app, options& o) {
-  app.add_option("--recipes", o.recipes, "LOFT recipes to compare, separated by commas")->delimiter(',');
+/// What every training has.
+void declare_training(CLI::App& app, options& o) {
+  app.option_defaults()->always_capture_default();
   app.add_option("--text", o.text, "text to learn, plain or gzip");
   app.add_option("--steps", o.steps, "training steps");
   app.add_option("--seed", o.seed, "seed of weights, batches and stochastic rounding");
-  app.add_option("--csv", o.csv, "write the losses by step to this file");
-  app.add_option("--plot", o.plot, "write a plot of the validation loss (SVG) to this file");
+  app.add_option("--csv", o.csv, "write what the table is made from to this file");
   app.add_option("--layers", o.shape.layers, "transformer layers");
   app.add_option("--width", o.shape.width, "width of the residual stream");
   app.add_option("--heads", o.shape.heads, "attention heads");
@@ -117,13 +131,51 @@ void declare(CLI::App& app, options& o) {
   app.add_flag("--quiet", o.quiet, "no progress line");
 }
 
+void declare_plot(CLI::App& app, options& o) {
+  app.add_option("--plot", o.plot, "write a plot of the validation loss (SVG) to this file");
+}
+
+void declare_comparison(CLI::App& app, options& o) {
+  declare_training(app, o);
+  declare_plot(app, o);
+  app.add_option("--recipes", o.recipes, "LOFT recipes to compare, separated by commas")->delimiter(',');
+  app.add_option("--controller", o.controller, "none, or gnmr: moves linear layers to a safe recipe and back");
+  app.add_option("--safe", o.safe, "the safe recipe");
+  app.add_option("--alpha", o.alpha, "gnmr's threshold of the ratio");
+  app.add_option("--beta", o.beta, "gnmr's threshold of the jump");
+  app.add_option("--budget", o.budget, "linear layers on the safe recipe at most, 0 for a quarter of them");
+}
+
+/// The studies have sizes of their own: many trainings that take minutes together.
+options study_defaults(task what) {
+  options o;
+  o.what = what;
+  o.shape = {.layers = 4, .width = 64, .heads = 2, .context = 32, .batch = 8};
+  o.threads = 1;
+  o.steps = 800;
+  if (what == task::study_freeze) o.learning_rate = 1e-2;
+  return o;
+}
+
 }  // namespace
 
+int budget_of(options const& o) noexcept {
+  int const units = o.shape.layers * linears_per_layer;
+  return o.budget > 0 ? o.budget : (units + 3) / 4;
+}
+
 std::optional<options> parse_options(int argc, char const* const* argv, std::ostream& out) {
-  options o;
+  options o, gnmr = study_defaults(task::study_gnmr), freeze = study_defaults(task::study_freeze);
   CLI::App app{"Trains a byte-level GPT once for each recipe and compares the losses.", "char_gpt"};
-  app.option_defaults()->always_capture_default();
-  declare(app, o);
+  declare_comparison(app, o);
+  auto* const study = app.add_subcommand("study", "A question that takes many trainings")->require_subcommand(1);
+  auto* const of_gnmr = study->add_subcommand("gnmr", "Activations kept in few bits, with and without GNMR");
+  auto* const of_freeze = study->add_subcommand("freeze", "Weights kept without a copy in float: when do they freeze?");
+  declare_training(*of_gnmr, gnmr);
+  declare_plot(*of_gnmr, gnmr);
+  of_gnmr->add_option("--seeds", gnmr.seeds, "trainings of each kind, with seeds from --seed on");
+  of_gnmr->add_option("--bits", gnmr.bits, "bits of kept activations, 2 to 4, separated by commas")->delimiter(',');
+  declare_training(*of_freeze, freeze);
   try {
     app.parse(argc, argv);
   } catch (CLI::CallForHelp const&) {
@@ -132,6 +184,8 @@ std::optional<options> parse_options(int argc, char const* const* argv, std::ost
   } catch (CLI::ParseError const& error) {
     throw usage_error{error.what()};
   }
+  if (of_gnmr->parsed()) o = gnmr;
+  if (of_freeze->parsed()) o = freeze;
   check(o);
   if (o.threads == 0) o.threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 8);
   return o;

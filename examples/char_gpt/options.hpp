@@ -15,7 +15,10 @@ namespace char_gpt {
 /// Where the Debian package dict-jargon puts the Jargon File.
 inline constexpr char default_text[] = "/usr/share/dictd/jargon.dict.dz";
 
+enum class task { compare, study_gnmr, study_freeze };
+
 struct options {
+  task what = task::compare;
   std::vector<std::string> recipes{"fp32", "mxfp8", "mxfp4", "nvfp4"};
   std::string text = default_text, csv, plot;
   model_shape shape;
@@ -23,7 +26,19 @@ struct options {
   double learning_rate = 3e-3, weight_decay = 0.1, clip = 1, max_memory = 2;  // the last in GiB
   std::int64_t seed = 1;
   bool quiet = false;
+
+  // of --controller gnmr; a budget of 0 is a quarter of the linear layers
+  std::string controller = "none", safe = "mxfp8";
+  double alpha = 1.1, beta = 1.5;
+  int budget = 0;
+
+  // of the studies
+  int seeds = 3;
+  std::vector<int> bits{4, 2};
 };
+
+/// The linear layers that a controller may have on the safe path: as many as the option says, or a quarter of them.
+int budget_of(options const& o) noexcept;
 
 /// The options, or nothing where help was asked for and printed to `out`. Throws usage_error.
 std::optional<options> parse_options(int argc, char const* const* argv, std::ostream& out);

@@ -10,6 +10,7 @@
 #include "errors.hpp"
 #include "options.hpp"
 #include "report.hpp"
+#include "study.hpp"
 #include "trainer.hpp"
 
 namespace char_gpt {
@@ -22,25 +23,46 @@ std::vector<std::uint8_t> read_text_of(options const& o) {
   return read_text(o.text);
 }
 
-void compare(options const& o, std::ostream& out, std::ostream& err) {
-  auto const bytes = read_text_of(o);
-  auto const text = split(bytes, o.shape.context);
-  thread_pool pool{o.threads};
+/// A recipe that is as good as the safe one has nothing to be moved to.
+control control_of(options const& o, std::string const& recipe) {
+  if (o.controller == "none" || recipe == o.safe || recipe == "fp32") return {};
+  return {.who = chooser::gnmr, .options = {.alpha = o.alpha, .beta = o.beta, .max_active = budget_of(o)}};
+}
+
+void compare(options const& o, split_text const& text, thread_pool& pool, std::ostream& out, std::ostream& err) {
   std::vector<result> results;
   for (auto const& name : o.recipes)
-    loft::visit_recipe(
-        name, [&](auto const& recipe) { results.push_back(train(o, text, name, linear<float>{recipe}, pool)); });
+    loft::visit_recipe(o.safe, [&](auto const& safe) {
+      loft::visit_recipe(name, [&](auto const& recipe) {
+        trainee const what{name, linear<float>{recipe}, linear<float>{safe}, control_of(o, name)};
+        results.push_back(train(o, text, what, pool));
+      });
+    });
   out << table(results) << std::flush;
   err << times(results) << std::flush;
   if (!o.csv.empty()) write_file(o.csv, csv(results));
   if (!o.plot.empty()) write_file(o.plot, plot(results));
 }
 
+void work(options const& o, std::ostream& out, std::ostream& err) {
+  auto const bytes = read_text_of(o);
+  auto const text = split(bytes, o.shape.context);
+  thread_pool pool{o.threads};
+  switch (o.what) {
+    case task::compare:
+      return compare(o, text, pool, out, err);
+    case task::study_gnmr:
+      return study_gnmr(o, text, pool, out);
+    case task::study_freeze:
+      return study_freeze(o, text, pool, out);
+  }
+}
+
 }  // namespace
 
 int run(int argc, char const* const* argv, std::ostream& out, std::ostream& err) {
   try {
-    if (auto const o = parse_options(argc, argv, out)) compare(*o, out, err);
+    if (auto const o = parse_options(argc, argv, out)) work(*o, out, err);
     return 0;
   } catch (usage_error const& error) {
     err << "char_gpt: " << error.what() << '\n';

@@ -16,7 +16,6 @@
 #include "errors.hpp"
 
 namespace char_gpt {
-namespace {
 
 std::string fixed(double value, int digits) {
   std::ostringstream out;
@@ -24,9 +23,6 @@ std::string fixed(double value, int digits) {
   return out.str();
 }
 
-using row = std::vector<std::string>;
-
-/// Rows with aligned columns: the first to the left, the others to the right.
 std::string aligned(std::vector<row> const& rows) {
   std::ostringstream out;
   for (auto const& r : rows) {
@@ -41,6 +37,20 @@ std::string aligned(std::vector<row> const& rows) {
   return out.str();
 }
 
+double recovered_share(result const& r) noexcept {
+  double active = 0;
+  for (auto const& step : r.steps) active += step.active;
+  return r.steps.empty() ? 0 : active / static_cast<double>(r.steps.size() * r.units);
+}
+
+double budget_hit_share(result const& r) noexcept {
+  double hits = 0;
+  for (auto const& step : r.steps) hits += step.budget_hit ? 1 : 0;
+  return r.steps.empty() ? 0 : hits / static_cast<double>(r.steps.size());
+}
+
+namespace {
+
 result const* find_float(std::span<result const> results) {
   auto const found = std::find_if(results.begin(), results.end(), [](auto const& r) { return r.recipe == "fp32"; });
   return found == results.end() || found->diverged ? nullptr : &*found;
@@ -51,14 +61,30 @@ std::string noise(result const& r, slot at) {
   return entry.tensors == 0 ? "-" : fixed(entry.decibels / entry.tensors, 1);
 }
 
+bool has_steps(std::span<result const> results) {
+  return std::any_of(results.begin(), results.end(), [](auto const& r) { return !r.steps.empty(); });
+}
+
+/// What the controller counted in one step, as the last columns of the CSV; empty ones where there is none.
+std::string counts_of(result const& r, int step) {
+  if (step == 0 || r.steps.empty()) return ",,,,,";
+  auto const& s = r.steps[static_cast<std::size_t>(step - 1)];
+  std::string out;
+  for (int const count : {s.triggered, s.active, s.evicted, s.nonfinite, s.budget_hit ? 1 : 0})
+    out += ',' + std::to_string(count);
+  return out;
+}
+
 std::filesystem::path temporary_for(std::string const& path) { return path + ".partial-" + std::to_string(getpid()); }
 
 }  // namespace
 
 std::string table(std::span<result const> results) {
   auto const* const base = find_float(results);
+  bool const controlled = has_steps(results);
   std::vector<row> rows{
       {"recipe", "bits", "train loss", "validation loss", "gap to fp32", "SQNR W", "SQNR X", "SQNR dY"}};
+  if (controlled) rows.front().insert(rows.front().end(), {"safe path", "budget hit"});
   for (auto const& r : results) {
     auto const& last = r.curve.back();
     std::string gap = "-";
@@ -68,13 +94,19 @@ std::string table(std::span<result const> results) {
                     r.diverged ? "diverged" : fixed(last.train_loss, 4),
                     r.diverged ? "diverged" : fixed(last.validation_loss, 4), gap, noise(r, fprop_right),
                     noise(r, fprop_left), noise(r, dgrad_left)});
+    if (!controlled) continue;
+    bool const has = !r.steps.empty();
+    rows.back().push_back(has ? fixed(100 * recovered_share(r), 2) + " %" : "-");
+    rows.back().push_back(has ? fixed(100 * budget_hit_share(r), 2) + " %" : "-");
   }
   return aligned(rows) +
          "bits: of an operand's element, codes and scales. Losses: nats a byte; train: mean since the last "
          "evaluation.\n"
          "SQNR: signal to quantization noise, in dB, of weights, activations and gradients of the trained model as "
          "Fprop and\n"
-         "Dgrad read them; the mean of the dB over all quantized layers.\n";
+         "Dgrad read them; the mean of the dB over all quantized layers.\n" +
+         (controlled ? "Safe path: of a linear layer's steps, those with the safe recipe; budget hit: of all steps.\n"
+                     : "");
 }
 
 std::string times(std::span<result const> results) {
@@ -88,13 +120,21 @@ std::string times(std::span<result const> results) {
 
 std::string csv(std::span<result const> results) {
   std::ostringstream out;
-  out << "recipe,step,train_loss,validation_loss\n" << std::setprecision(9);
-  for (auto const& r : results)
+  bool const controlled = has_steps(results);
+  out << "recipe,step,train_loss,validation_loss"
+      << (controlled ? ",triggered,active,evicted,nonfinite,budget_hit" : "") << '\n'
+      << std::setprecision(9);
+  for (auto const& r : results) {
+    int last = -1;
     for (auto const& point : r.curve) {
+      for (int step = last + 1; controlled && step < point.step && !r.steps.empty(); ++step)
+        if (step > 0) out << r.recipe << ',' << step << ",," << counts_of(r, step) << '\n';
+      last = point.step;
       out << r.recipe << ',' << point.step << ',';
       if (point.step != 0) out << point.train_loss;  // no step has been taken at 0
-      out << ',' << point.validation_loss << '\n';
+      out << ',' << point.validation_loss << (controlled ? counts_of(r, point.step) : "") << '\n';
     }
+  }
   return out.str();
 }
 

@@ -4,10 +4,23 @@
 
 #include <span>
 #include <string>
+#include <vector>
 
 #include "trainer.hpp"
 
 namespace char_gpt {
+
+using row = std::vector<std::string>;
+
+/// Rows with aligned columns: the first to the left, the others to the right.
+std::string aligned(std::vector<row> const& rows);
+
+/// A number with so many digits after the point.
+std::string fixed(double value, int digits);
+
+/// The share of unit-steps on the safe path, and of the steps with more candidates than the budget; 0 without steps.
+double recovered_share(result const& r) noexcept;
+double budget_hit_share(result const& r) noexcept;
 
 /// The same for the same options: it holds no times.
 std::string table(std::span<result const> results);

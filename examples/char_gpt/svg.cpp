@@ -11,7 +11,7 @@
 namespace char_gpt {
 namespace {
 
-constexpr double width = 760, height = 460, left = 70, right = 130, top = 40, bottom = 56;
+constexpr double width = 760, height = 460, left = 70, top = 40, bottom = 56;
 constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};  // Okabe and Ito
 
 /// A linear scale with round ticks.
@@ -63,14 +63,16 @@ std::string grid(axis const& x, axis const& y) {
 }  // namespace
 
 std::string plot(std::span<result const> results) {
-  double last = 1, low = 1e30, high = -1e30;
-  for (auto const& r : results)
+  double last = 1, low = 1e30, high = -1e30, right = 130;
+  for (auto const& r : results) {
+    right = std::max(right, 60 + 8 * static_cast<double>(r.recipe.size()));  // room for the legend
     for (auto const& point : r.curve) {
       last = std::max(last, static_cast<double>(point.step));
       if (point.step == 0 || !std::isfinite(point.validation_loss)) continue;  // the start would dwarf the rest
       low = std::min(low, point.validation_loss);
       high = std::max(high, point.validation_loss);
     }
+  }
   if (low > high) low = 0, high = 1;
   axis const x{0, last, left, width - right}, y{low, high, height - bottom, top};
   std::ostringstream out;

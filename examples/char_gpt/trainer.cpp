@@ -43,20 +43,27 @@ quantization_report measure(model<float>& gpt, batch_of_text const& batch) {
   return report;
 }
 
+/// The controller's step: which path each linear layer takes from now on.
+void choose_paths(controller& chooses, model<float>& gpt, trainee const& what, result& r) {
+  r.steps.push_back(chooses.step(unit_norms(gpt)));
+  for (std::size_t i = 0; i < gpt.linears().size(); ++i) gpt.use(i, chooses.safe(i) ? what.safe : what.low_cost);
+}
+
 }  // namespace
 
-result train(options const& o, split_text const& text, std::string const& recipe, linear<float> quantized,
-             thread_pool& pool) {
+result train(options const& o, split_text const& text, trainee const& what, thread_pool& pool) {
   auto const start = clock::now();
   auto const seed = static_cast<std::uint64_t>(o.seed);
-  model<float> gpt{o.shape, quantized, pool, seed};
+  model<float> gpt{o.shape, what.low_cost, pool, seed};
+  controller chooses{what.who, gpt.linears().size()};
   adamw optimizer{gpt.tensors(), gpt.parameters().size(), o.weight_decay};
   random_batches batches{text.train, o.shape.batch_sizes(), seed};
   auto const validation = even_batches(text.validation, o.shape.batch_sizes(), o.eval_batches);
-  progress line{recipe, o.steps, o.shape.batch_sizes().rows(), o.quiet};
+  progress line{what.name, o.steps, o.shape.batch_sizes().rows(), o.quiet};
 
   result r;
-  r.recipe = recipe;
+  r.recipe = what.name;
+  r.units = gpt.linears().size();
   r.curve.push_back({0, std::numeric_limits<double>::quiet_NaN(), evaluate(gpt, validation)});
   std::vector<double> step_seconds;
   double total_loss = 0;
@@ -67,6 +74,7 @@ result train(options const& o, split_text const& text, std::string const& recipe
     gpt.backward();
     optimizer.step(gpt.parameters(), gpt.gradients(), clip_factor(gpt.gradients(), o.clip),
                    learning_rate(o.learning_rate, step, o.steps), pool);
+    if (what.who.who != chooser::none) choose_paths(chooses, gpt, what, r);
     step_seconds.push_back(seconds_since(step_start));
     total_loss += loss;
     line.show(step + 1, loss);
