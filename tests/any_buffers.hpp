@@ -20,9 +20,7 @@ class guarded_bytes {
   [[nodiscard]] std::uint8_t* data() { return bytes_.data() + guard; }
   [[nodiscard]] std::uint8_t const* data() const { return bytes_.data() + guard; }
   [[nodiscard]] std::size_t size() const { return bytes_.size() - 2 * guard; }
-  [[nodiscard]] bool guards_hold() const {
-    return is_poison(0, guard) && is_poison(bytes_.size() - guard, guard);
-  }
+  [[nodiscard]] bool guards_hold() const { return is_poison(0, guard) && is_poison(bytes_.size() - guard, guard); }
   [[nodiscard]] bool is_poison(std::size_t first, std::size_t count) const {
     auto const begin = bytes_.begin() + static_cast<std::ptrdiff_t>(first);
     return std::all_of(begin, begin + static_cast<std::ptrdiff_t>(count), [](std::uint8_t b) { return b == 0xff; });

@@ -12,7 +12,8 @@ namespace {
 using loft::nonfinite, loft::status, loft::row_range;
 using test::any_buffers, test::content, test::contents, test::shape, test::tensor, test::view_of;
 
-template <class B, class Rule = loft::default_rule<B>, loft::Rounding R = loft::default_rounding<B>, class Rotation = loft::no_rotation>
+template <class B, class Rule = loft::default_rule<B>, loft::Rounding R = loft::default_rounding<B>,
+          class Rotation = loft::no_rotation>
 using with = loft::operand<B, Rule, R, Rotation>;
 
 loft::matrix_view<float> into(std::vector<float>& x, shape s) { return {x.data(), s.rows, s.cols, s.cols}; }
@@ -95,7 +96,8 @@ agreement agreement_of() {
   add_agreement<tiled_128x4>(total, with<B>{});
   add_agreement<row_major>(total, with<B, rule, stochastic<16>>{.rounding = {7, 8}});
   add_agreement<row_major>(total, with<B, rule, loft::to_odd, loft::hadamard<16>>{});
-  add_agreement<tiled_128x4>(total, with<B, rule, stochastic<8>, loft::signed_hadamard<16>>{.rounding = {7, 8}, .rotation = {0x9a5c}});
+  add_agreement<tiled_128x4>(
+      total, with<B, rule, stochastic<8>, loft::signed_hadamard<16>>{.rounding = {7, 8}, .rotation = {0x9a5c}});
   add_agreement<row_major>(total, with<B, loft::fixed_scale>{});
   if constexpr (loft::detail::is_power_of_two_format<typename B::scale>) {
     add_agreement<row_major>(total, with<B, loft::ceil_scale>{});
@@ -192,10 +194,11 @@ TEST_CASE("quantize_block is quantize on a tensor of one block") {
 namespace {
 
 struct nan_result {
-  int kept = 0, spread = 0, placed = 0, unmarked = 0;
+  int kept = 0, spread = 0, placed = 0, unmarked = 0, coded = 0, other_nan = 0;
 };
 
-// One value that is not finite, at many places of a tensor of 2 x 2 blocks: its block is NaN, all others are finite.
+// One value that is not finite, at many places of a tensor of 2 x 2 blocks: its block is NaN with codes 0, and decodes
+// to the quiet NaN; all others are finite.
 template <class Operand>
 nan_result place_nans(Operand const& how, float planted) {
   using B = typename Operand::format;
@@ -213,6 +216,8 @@ nan_result place_nans(Operand const& how, float planted) {
       auto const r = static_cast<std::int64_t>(i) / s.cols, c = static_cast<std::int64_t>(i) % s.cols;
       bool const inside = r / B::shape.rows == row / B::shape.rows && c / B::shape.cols == col / B::shape.cols;
       result.kept += inside && !std::isnan(y[i]);
+      result.other_nan += inside && test::bits_of(y[i]) != 0x7fc00000u;
+      result.coded += inside && q.code(r, c) != 0;
       result.spread += !inside && !std::isfinite(y[i]);
     }
     result.unmarked += !loft::detail::is_nan_scale<B>(q.scale_at(row, col));
@@ -234,10 +239,32 @@ TEST_CASE("a NaN or an infinity anywhere makes its block NaN and no other") {
       CHECK(propagated.kept == 0);
       CHECK(propagated.spread == 0);
       CHECK(propagated.unmarked == 0);
+      CHECK(propagated.coded == 0);
+      CHECK(propagated.other_nan == 0);
       CHECK(propagated.placed >= 11);
       nan_result const saturated = place_nans(policy<B, nonfinite::saturate>{}, planted);
       CHECK((saturated.kept == 0) == std::isnan(planted));  // the control: a finite block is seen as such
+      CHECK((saturated.coded == 0) == std::isnan(planted));
       CHECK(saturated.spread == 0);
+    }
+  });
+}
+
+TEST_CASE("quantize_block gives codes 0 to a block with a NaN or an infinity") {
+  for_each_block_format([]<class B>(B) {
+    constexpr int size = B::shape.rows * B::shape.cols;
+    std::vector<float> const ordinary = tensor(content::ordinary, {1, size});
+    for (float const planted : {test::not_a_number, -test::infinity}) {
+      CAPTURE(planted);
+      std::vector<float> x = ordinary;
+      x[size / 3] = planted;
+      auto const lost = loft::quantize_block(x.data(), size, with<B>{});
+      auto const kept = loft::quantize_block(ordinary.data(), size, with<B>{});
+      auto const is_zero = [](auto c) { return c == 0; };
+      CHECK(loft::detail::is_nan_scale<B>(lost.scale));
+      CHECK(std::all_of(std::begin(lost.codes), std::end(lost.codes), is_zero));
+      CHECK(!loft::detail::is_nan_scale<B>(kept.scale));
+      CHECK(!std::all_of(std::begin(kept.codes), std::end(kept.codes), is_zero));  // the control
     }
   });
 }
@@ -275,7 +302,8 @@ template <class Operand>
 int infinite_factors(Operand const& how, int& seen) {
   using B = typename Operand::format;
   int count = 0;
-  for (content const kind : {content::huge, content::wide, content::subnormals, content::ordinary, content::mixed_sizes}) {
+  for (content const kind :
+       {content::huge, content::wide, content::subnormals, content::ordinary, content::mixed_sizes}) {
     shape const s = shapes_for<B>().back();
     auto const q = quantized<loft::row_major>(tensor(kind, s), s, how);
     for (std::size_t i = 0; i < q.scale_places(); ++i) {
@@ -299,7 +327,8 @@ TEST_CASE("a scale never decodes to infinity or, in a finite block, NaN") {
       CHECK(infinite_factors(with<B, loft::even_scale>{}, seen) == 0);
       CHECK(infinite_factors(with<B, loft::quest_scale>{}, seen) == 0);
     } else if constexpr (loft::has_tensor_scale<B>) {
-      for (float const amax : {0.0f, 1e-45f, 1.0f, test::float_max}) CHECK(infinite_factors(with<B, loft::two_level>{.rule = {amax}}, seen) == 0);
+      for (float const amax : {0.0f, 1e-45f, 1.0f, test::float_max})
+        CHECK(infinite_factors(with<B, loft::two_level>{.rule = {amax}}, seen) == 0);
       CHECK(infinite_factors(with<B, loft::four_over_six<>>{}, seen) == 0);
     }
     CHECK(seen > 9);
@@ -325,8 +354,8 @@ int changed_again(Operand const& how, std::vector<content> const& kinds) {
 }
 
 // Without values that round up to 2^128, which has no float.
-std::vector<content> const all_but_huge{content::ordinary,   content::wide,       content::specials, content::zeros,
-                                        content::subnormals, content::mixed_sizes};
+std::vector<content> const all_but_huge{content::ordinary, content::wide,       content::specials,
+                                        content::zeros,    content::subnormals, content::mixed_sizes};
 std::vector<content> const everything{std::begin(contents), std::end(contents)};
 
 }  // namespace
@@ -393,8 +422,8 @@ glue_result<B, Layout> glue() {
     ok = ok && loft::dequantize(whole.view(), into(unpacked, s), how, Layout{}, range) == status::ok;
   }
   ok = ok && loft::quantize(view_of(x, s), first.view(), how, Layout{}, row_range{0, step}) == status::ok;
-  glue_result<B, Layout> result{ok && parts == whole, differing(pieces, all) == 0 && differing(unpacked, all) == 0, true,
-                                parts.margins_are_clean() && whole.margins_are_clean()};
+  glue_result<B, Layout> result{ok && parts == whole, differing(pieces, all) == 0 && differing(unpacked, all) == 0,
+                                true, parts.margins_are_clean() && whole.margins_are_clean()};
   for (std::int64_t c = 0; c < s.cols; ++c)
     result.only_own_rows = result.only_own_rows && first.code(step, c) == (1u << B::element::spec.bits()) - 1;
   return result;
@@ -489,12 +518,66 @@ TEST_CASE("tiled_128x4 moves the scales by its formula, repeats those of tiles, 
   });
 }
 
+namespace {
+
+// A layout of one's own: tiles of 8 rows of blocks and 3 scales, column by column within a tile.
+struct tiled_8x3 {
+  static constexpr std::int64_t tile_rows = 8, tile_cols = 3;
+  static constexpr bool repeats_rows = false;
+  static constexpr std::int64_t index(std::int64_t row, std::int64_t col, std::int64_t cols) {
+    return (row / 8 * ((cols + 2) / 3) + col / 3) * 24 + col % 3 * 8 + row % 8;
+  }
+};
+static_assert(loft::ScaleLayout<tiled_8x3> && loft::ScaleLayout<loft::row_major>);
+static_assert(!loft::ScaleLayout<int>);
+
+// quantize in two ranges of rows, split at a row of blocks: the scales at their places, zeros at all others, and
+// dequantize finds them.
+template <class B>
+void check_own_layout(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split) {
+  using scale_code = typename any_buffers<B>::scale_code;
+  shape const s{block_rows * B::shape.rows - (B::shape.rows > 1 ? 1 : 0),
+                block_cols * B::shape.cols - B::shape.cols / 2};
+  std::vector<float> const x = tensor(content::ordinary, s);
+  auto plain = quantized<loft::row_major>(x, s, with<B>{});
+  std::int64_t const places = (block_rows + 7) / 8 * ((block_cols + 2) / 3) * 24;
+  CHECK(loft::scale_count<B, tiled_8x3>(s.rows, s.cols) == places);
+  std::vector<scale_code> scales(static_cast<std::size_t>(places + 1), scale_code{0x55}), expected(scales.size());
+  expected.back() = 0x55;
+  for (std::int64_t r = 0; r < block_rows; ++r)
+    for (std::int64_t c = 0; c < block_cols; ++c)
+      expected[static_cast<std::size_t>(tiled_8x3::index(r, c, block_cols))] =
+          plain.scale(static_cast<std::size_t>(r * block_cols + c));
+  auto view = any_buffers<B>(s.rows, s.cols);
+  loft::quantized_view<B> out = view.view();
+  out.scales = scales.data();
+  for (row_range const range : {row_range{split * B::shape.rows, -1}, row_range{0, split * B::shape.rows}})
+    CHECK(loft::quantize(view_of(x, s), out, with<B>{}, tiled_8x3{}, range) == status::ok);
+  CHECK(scales == expected);
+  std::vector<float> y(x.size());
+  CHECK(loft::dequantize(out, into(y, s), with<B>{}, tiled_8x3{}) == status::ok);
+  CHECK(differing(y, decoded<loft::row_major>(plain, s, with<B>{})) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("a scale layout of one's own: tiles of any size, padding zeroed, whatever the range of rows") {
+  for (std::int64_t const split : {0, 1, 8, 11}) {
+    check_own_layout<loft::mxfp4>(11, 7, split);
+    check_own_layout<loft::nvfp4>(11, 6, split);
+    if (split < 11) check_own_layout<loft::square<loft::mxfp4, 8>>(11, 4, split);
+  }
+  check_own_layout<loft::fp8_1x128>(16, 3, 9);
+}
+
 // ---- the transpose ----------------------------------------------------------------------------------------------------
 
 namespace {
 
 template <class B>
-constexpr bool has_square = requires { typename loft::square<B, 16>; };
+constexpr bool has_square = requires {
+  typename loft::square<B, 16>;
+};
 
 // Codes, scales and a tensor scale of the transpose that are not the transposed ones.
 template <class B>

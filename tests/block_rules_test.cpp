@@ -17,8 +17,9 @@
 namespace {
 
 using loft::nonfinite, loft::status;
-using test::any_buffers, test::content, test::float_max, test::shape, test::table_of, test::tally, test::tensor, test::view_of;
 using oracle::rounding;
+using test::any_buffers, test::content, test::float_max, test::shape, test::table_of, test::tally, test::tensor,
+    test::view_of;
 
 constexpr content contents_here[] = {content::ordinary,   content::wide, content::specials,   content::zeros,
                                      content::subnormals, content::huge, content::mixed_sizes};
@@ -45,11 +46,14 @@ std::vector<std::uint32_t> words_of(loft::double_levels const& s) {
 
 struct counts {
   int codes = 0, scales = 0, values = 0, blocks = 0, dirty = 0;
-  void add(counts const& c) { codes += c.codes, scales += c.scales, values += c.values, blocks += c.blocks, dirty += c.dirty; }
+  void add(counts const& c) {
+    codes += c.codes, scales += c.scales, values += c.values, blocks += c.blocks, dirty += c.dirty;
+  }
 };
 
 template <class Operand, class T>
-counts differences(std::vector<T> const& x, std::vector<float> const& as_float, shape s, Operand const& how, block_reference const& expect) {
+counts differences(std::vector<T> const& x, std::vector<float> const& as_float, shape s, Operand const& how,
+                   block_reference const& expect) {
   using B = typename Operand::format;
   counts n;
   any_buffers<B> q(s.rows, s.cols);
@@ -62,11 +66,13 @@ counts differences(std::vector<T> const& x, std::vector<float> const& as_float, 
       std::vector<float> block;
       std::vector<std::size_t> places;
       for (std::int64_t r = top; r < std::min(s.rows, top + B::shape.rows); ++r)
-        for (std::int64_t c = left; c < std::min(s.cols, left + B::shape.cols); ++c) places.push_back(static_cast<std::size_t>(r * s.cols + c));
+        for (std::int64_t c = left; c < std::min(s.cols, left + B::shape.cols); ++c)
+          places.push_back(static_cast<std::size_t>(r * s.cols + c));
       for (std::size_t const at : places) block.push_back(as_float[at]);
       block_answer const a = expect(block);
       ++n.blocks;
-      n.scales += a.nan ? !loft::detail::is_nan_scale<B>(q.scale_at(top, left)) : words_of(q.scale_at(top, left)) != a.scale;
+      n.scales +=
+          a.nan ? !loft::detail::is_nan_scale<B>(q.scale_at(top, left)) : words_of(q.scale_at(top, left)) != a.scale;
       for (std::size_t i = 0; i < places.size(); ++i) {
         auto const at = static_cast<std::int64_t>(places[i]);
         n.codes += !a.nan && q.code(at / s.cols, at % s.cols) != a.codes[i];
@@ -114,7 +120,8 @@ block_answer nan_block() { return {{}, {}, {}, true}; }
 // ---- power-of-two scales ----------------------------------------------------------------------------------------------
 
 // Codes and values of a block whose values are divided by 2^k, or by 2^k times a constant of the rule.
-block_answer with_power_of_two(std::vector<float> const& x, oracle::table const& element, int k, float before = 1, float after = 1) {
+block_answer with_power_of_two(std::vector<float> const& x, oracle::table const& element, int k, float before = 1,
+                               float after = 1) {
   block_answer a;
   bool const zero = finite_amax(x) == 0;
   a.scale = {zero ? 0u : static_cast<std::uint32_t>(k + 127)};
@@ -167,7 +174,8 @@ int quest_exponent(std::vector<float> const& x) {
 TEST_CASE("floor times 4/3, the fixed scale and the scale from the spread") {
   oracle::table const& element = table_of<loft::e2m1>();
   auto const floor_of = [&](float amax) { return floor_exponent(amax, element); };
-  judge(on_all_tensors(loft::operand<loft::mxfp4, loft::floor_four_thirds>{}, mx_reference<loft::mxfp4>(floor_of, 0.75f, 4.0f / 3.0f)),
+  judge(on_all_tensors(loft::operand<loft::mxfp4, loft::floor_four_thirds>{},
+                       mx_reference<loft::mxfp4>(floor_of, 0.75f, 4.0f / 3.0f)),
         on_all_tensors(loft::operand<loft::mxfp4, loft::floor_four_thirds>{}, mx_reference<loft::mxfp4>(floor_of)));
   for (float const value : {0.25f, 1.0f, 3.0f, 1e-30f, 1e-45f}) {
     int const k = static_cast<int>(table_of<loft::e8m0>().encode(value)) - 127;
@@ -205,8 +213,10 @@ void sweep_significands(Expect expect) {
     for (std::uint32_t significand = base == 0 ? 1 : 0; significand < 1u << 23; ++significand) {
       float const amax = test::float_of(base + significand);
       std::uint32_t const got = rule.template scale<B>(amax, {});
-      same.add(static_cast<double>(amax), got, static_cast<std::uint32_t>(std::clamp(expect(base + significand), -127, 127) + 127));
-      control.add(static_cast<double>(amax), got, static_cast<std::uint32_t>(std::clamp(expect(base + significand + 0x800000u), -127, 127) + 127));
+      same.add(static_cast<double>(amax), got,
+               static_cast<std::uint32_t>(std::clamp(expect(base + significand), -127, 127) + 127));
+      control.add(static_cast<double>(amax), got,
+                  static_cast<std::uint32_t>(std::clamp(expect(base + significand + 0x800000u), -127, 127) + 127));
     }
   }
   CHECK_MESSAGE(same.wrong == 0, same.first());
@@ -279,8 +289,8 @@ tensor_factors factors_of(std::vector<float> const& tensor_values, two_level_rul
 }
 
 // Elements times `unit` under one decoded scale: the multiplier is the inverse of what decoding multiplies with.
-block_answer with_scale(std::vector<float> const& x, oracle::table const& element, float unit, std::uint32_t stored, float scale,
-                        tensor_factors t) {
+block_answer with_scale(std::vector<float> const& x, oracle::table const& element, float unit, std::uint32_t stored,
+                        float scale, tensor_factors t) {
   block_answer a;
   a.scale = {stored};
   float const step = scale * t.decode;
@@ -289,7 +299,8 @@ block_answer with_scale(std::vector<float> const& x, oracle::table const& elemen
     float const product = v * multiplier, in_units = unit == 1 ? product : product * (1.0f / unit);
     std::uint32_t const code = element.encode(static_cast<double>(in_units));
     a.codes.push_back(code);
-    float const value = unit == 1 ? static_cast<float>(element.decode(code)) : static_cast<float>(element.decode(code)) * unit;
+    float const value =
+        unit == 1 ? static_cast<float>(element.decode(code)) : static_cast<float>(element.decode(code)) * unit;
     float const scaled = value * scale;
     a.values.push_back(t.decode == 1 ? scaled : scaled * t.decode);
   }
@@ -327,7 +338,8 @@ TEST_CASE("two-level scales: NVFP4 and NVINT4, both ceilings, with room for stoc
   check(operand<nvfp4, loft::two_level_256>{}, two_level_reference<e2m1>({.ceiling = 256}));
   check(operand<nvint4, loft::two_level_256>{}, two_level_reference<int4>({.ceiling = 256}));
   check(operand<nvfp4, loft::unbiased_two_level>{}, two_level_reference<e2m1>({.shrink = 16.0f / 17.0f}));
-  check(operand<nvfp4, loft::unbiased_two_level_256>{}, two_level_reference<e2m1>({.ceiling = 256, .shrink = 16.0f / 17.0f}));
+  check(operand<nvfp4, loft::unbiased_two_level_256>{},
+        two_level_reference<e2m1>({.ceiling = 256, .shrink = 16.0f / 17.0f}));
   for (float const amax : {0.0f, 1e-45f, 1.0f, 37.5f, float_max}) {
     CAPTURE(amax);
     check(operand<nvint4>{.rule = {amax}}, two_level_reference<int4>({.known_amax = amax}));
@@ -347,7 +359,8 @@ TEST_CASE("a history of maxima: its largest, and -1 while it is empty") {
     history.push(amax);
     if (amax >= 0 && std::isfinite(amax)) taken.push_back(amax);
     float expected = taken.empty() ? -1.0f : 0.0f;
-    for (std::size_t k = taken.size() < 3 ? 0 : taken.size() - 3; k < taken.size(); ++k) expected = std::max(expected, taken[k]);
+    for (std::size_t k = taken.size() < 3 ? 0 : taken.size() - 3; k < taken.size(); ++k)
+      expected = std::max(expected, taken[k]);
     REQUIRE(history.amax() == expected);
   }
   // It is what a two-level rule takes.
@@ -388,7 +401,8 @@ reference_maker four_over_six_reference(measure how, float known_amax = -1, bool
       if (!all_finite(x)) return nan_block();
       auto const candidate = [&](float factor) {
         std::uint32_t const code = finite_amax(x) == 0 ? 0 : two_level_scale(finite_amax(x), rule, t, factor);
-        return with_scale(x, table_of<loft::e2m1>(), 1, code, static_cast<float>(table_of<loft::ue4m3>().decode(code)), t);
+        return with_scale(x, table_of<loft::e2m1>(), 1, code, static_cast<float>(table_of<loft::ue4m3>().decode(code)),
+                          t);
       };
       block_answer const six = candidate(1), four = candidate(1.5f);
       float const of_six = error_of(six, x, how), of_four = error_of(four, x, how);
@@ -488,7 +502,8 @@ TEST_CASE("NVFP4 with a float for 128 elements in the place of the tensor's") {
       };
     };
   };
-  judge(on_all_tensors(loft::operand<loft::double_nvfp4>{}, make(1)), on_all_tensors(loft::operand<loft::double_nvfp4>{}, make(0)));
+  judge(on_all_tensors(loft::operand<loft::double_nvfp4>{}, make(1)),
+        on_all_tensors(loft::operand<loft::double_nvfp4>{}, make(0)));
 }
 
 // ---- HiF4 -------------------------------------------------------------------------------------------------------------
@@ -571,7 +586,8 @@ namespace {
 // Under nonfinite::saturate a tensor with infinities is the tensor with the largest float in their place.
 template <class B>
 counts saturated_differences(bool replace) {
-  using saturating = loft::operand<B, loft::default_rule<B>, loft::default_rounding<B>, loft::no_rotation, nonfinite::saturate>;
+  using saturating =
+      loft::operand<B, loft::default_rule<B>, loft::default_rounding<B>, loft::no_rotation, nonfinite::saturate>;
   counts n;
   for (shape const s : shapes_here) {
     std::vector<float> x = tensor(content::ordinary, s), clamped = x;

@@ -32,7 +32,9 @@ inline std::vector<float> golden_values() {
 
 inline void add_scale(golden_line& line, std::uint8_t s) { line.add(s); }
 inline void add_scale(golden_line& line, std::uint32_t s) { line.add(s, 8); }
-inline void add_scale(golden_line& line, loft::hif4_levels s) { line.add(s.top), line.add(s.eights), line.add(s.fours, 4); }
+inline void add_scale(golden_line& line, loft::hif4_levels s) {
+  line.add(s.top), line.add(s.eights), line.add(s.fours, 4);
+}
 inline void add_scale(golden_line& line, loft::double_levels const& s) {
   line.add(loft::bit_cast<std::uint32_t>(s.outer), 8);
   for (auto const inner : s.inner) line.add(inner);
@@ -45,15 +47,16 @@ std::string golden_tensor(std::string const& name, Operand const& how) {
   std::vector<float> y(x.size());
   any_buffers<B> q(golden_rows, golden_cols);
   loft::matrix_view<float const> const in{x.data(), golden_rows, golden_cols, golden_cols};
-  bool const done =
-      loft::quantize(in, q.view(), how) == loft::status::ok &&
-      loft::fake_quantize(in, loft::matrix_view<float>{y.data(), golden_rows, golden_cols, golden_cols}, how) == loft::status::ok;
+  bool const done = loft::quantize(in, q.view(), how) == loft::status::ok &&
+                    loft::fake_quantize(in, loft::matrix_view<float>{y.data(), golden_rows, golden_cols, golden_cols},
+                                        how) == loft::status::ok;
   golden_line codes{"codes"}, scales{"scales"}, values{"values"};
   for (std::int64_t i = 0; i < golden_rows * golden_cols; ++i) codes.add(q.code(i / golden_cols, i % golden_cols));
   for (std::size_t i = 0; i < q.scale_places(); ++i) add_scale(scales, q.scale(i));
   for (std::size_t i = 0; i < y.size(); i += 7) {
     auto const bits = loft::bit_cast<std::uint32_t>(y[i]);
-    values.add((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : bits, 8);  // the sign of a NaN that was computed with is nobody's
+    values.add((bits & 0x7fffffffu) > 0x7f800000u ? 0x7fc00000u : bits,
+               8);  // the sign of a NaN that was computed with is nobody's
   }
   if (loft::has_tensor_scale<B>) scales.add(loft::bit_cast<std::uint32_t>(q.tensor_scale), 8);
   return (done ? name : name + " refused") + '\n' + codes.str() + scales.str() + values.str();

@@ -61,8 +61,9 @@ template <class T>
 std::vector<T> points_in(double low, double high) {
   auto const at = [&](double part) { return static_cast<T>(low + (high - low) * part); };
   T const a = at(0), b = at(1), middle = at(0.5);
-  std::vector<T> points{a, std::nextafter(a, b), at(0.25), std::nextafter(middle, a), middle, std::nextafter(middle, b),
-                        at(0.75), std::nextafter(b, a), b};
+  std::vector<T> points{a,      std::nextafter(a, b),      at(0.25), std::nextafter(middle, a),
+                        middle, std::nextafter(middle, b), at(0.75), std::nextafter(b, a),
+                        b};
   std::sort(points.begin(), points.end());
   return points;
 }
@@ -211,32 +212,21 @@ template <class F>
 limits_of_format look_at_limits() {
   using limits = std::numeric_limits<loft::minifloat<F>>;
   auto const value = [](loft::minifloat<F> x) { return static_cast<double>(x); };
-  limits_of_format f{{},
-                     false,
-                     false,
-                     !requires { F::spec.exponent_bits; },
-                     value(limits::max()),
-                     value(limits::lowest()),
-                     value(limits::min()),
-                     value(limits::denorm_min()),
-                     value(limits::epsilon()),
-                     value(limits::infinity()),
-                     value(limits::quiet_NaN()),
-                     limits::is_signed,
-                     limits::has_infinity,
-                     limits::has_quiet_NaN,
-                     limits::digits,
-                     limits::min_exponent,
-                     limits::max_exponent};
-  for (std::uint32_t c = 0; c < 1u << F::spec.bits(); ++c) {
-    float const v = loft::decode<F>(static_cast<loft::code<F>>(c));
-    f.infinity = f.infinity || std::isinf(v);
-    f.nan = f.nan || std::isnan(v);
-    if (std::isfinite(v) && !is_unused<F>(c)) f.values.push_back(static_cast<double>(v));
-  }
-  std::sort(f.values.begin(), f.values.end());
-  f.values.erase(std::unique(f.values.begin(), f.values.end()), f.values.end());
-  return f;
+  limits_of_format f{{}, false, false, !requires {F::spec.exponent_bits;
+}
+, value(limits::max()), value(limits::lowest()), value(limits::min()), value(limits::denorm_min()),
+    value(limits::epsilon()), value(limits::infinity()), value(limits::quiet_NaN()), limits::is_signed,
+    limits::has_infinity, limits::has_quiet_NaN, limits::digits, limits::min_exponent, limits::max_exponent
+};  // namespace
+for (std::uint32_t c = 0; c < 1u << F::spec.bits(); ++c) {
+  float const v = loft::decode<F>(static_cast<loft::code<F>>(c));
+  f.infinity = f.infinity || std::isinf(v);
+  f.nan = f.nan || std::isnan(v);
+  if (std::isfinite(v) && !is_unused<F>(c)) f.values.push_back(static_cast<double>(v));
+}
+std::sort(f.values.begin(), f.values.end());
+f.values.erase(std::unique(f.values.begin(), f.values.end()), f.values.end());
+return f;
 }
 
 void judge(limits_of_format const& f) {
@@ -257,7 +247,8 @@ void judge(limits_of_format const& f) {
   double least_full = 0;  // the least binade that has all its values
   for (int e = 127; e >= -149; --e) {
     double const low = std::ldexp(1.0, e);
-    auto const here = std::lower_bound(values.begin(), values.end(), 2 * low) - std::lower_bound(values.begin(), values.end(), low);
+    auto const here =
+        std::lower_bound(values.begin(), values.end(), 2 * low) - std::lower_bound(values.begin(), values.end(), low);
     most = std::max<std::int64_t>(most, here);
     if (here == 1 << (f.digits - 1)) least_full = low;
   }

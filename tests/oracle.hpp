@@ -156,7 +156,7 @@ class table {
   }
 
   // The same with the place already known, so that a sweep looks it up once for all modes.
-  [[nodiscard]] std::uint32_t encode(double x, place p, rounding r, overflow o, draw d = {}) const {
+  [[nodiscard, gnu::always_inline]] std::uint32_t encode(double x, place p, rounding r, overflow o, draw d = {}) const {
     if (std::isnan(x)) return has_nan() ? nan_code : max_code;
     bool const negative = std::signbit(x);
     if (!row.is_signed && negative) {
@@ -177,7 +177,7 @@ class table {
   std::vector<double> values;
 
  private:
-  [[nodiscard]] std::uint32_t with_sign(std::uint32_t magnitude, bool negative) const {
+  [[nodiscard, gnu::always_inline]] std::uint32_t with_sign(std::uint32_t magnitude, bool negative) const {
     if (!negative) return magnitude;
     if (row.twos_complement) return (code_count - magnitude) % code_count;
     bool const one_zero = row.special == specials::fnuz || row.special == specials::extended;
@@ -192,7 +192,7 @@ class table {
     return std::ldexp(significand, (subnormal ? 1 : field) - row.bias - row.mantissa_bits);
   }
 
-  [[nodiscard]] static bool goes_up(place p, rounding r, bool negative, draw d) {
+  [[nodiscard, gnu::always_inline]] static bool goes_up(place p, rounding r, bool negative, draw d) {
     bool const odd = (p.lower & 1) != 0, inexact = p.fraction > 0;
     switch (r) {
       case rounding::nearest_even:
@@ -211,11 +211,11 @@ class table {
         return inexact && !odd;
       case rounding::stochastic: {
         // fraction + (word + 1/2) / 2^bits >= 1, times 2^(bits + 1): an exact product against an exact integer.
-        double const scale = std::ldexp(1.0, d.bits + 1);
+        auto const scale = static_cast<double>(std::uint64_t{2} << d.bits);
         return p.fraction * scale >= scale - (2.0 * d.word + 1.0);
       }
       case rounding::truncated_stochastic: {
-        double const scale = std::ldexp(1.0, d.bits);
+        auto const scale = static_cast<double>(std::uint64_t{1} << d.bits);
         return p.fraction * scale >= scale - d.word;
       }
     }

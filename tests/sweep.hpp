@@ -121,7 +121,8 @@ struct sweep {
       both(x, p, loft::stochastic_word<16>{word & 0xffffu}, rounding::stochastic, {16, word & 0xffffu});
       both(x, p, loft::truncated_stochastic_word<8>{word & 0xffu}, rounding::truncated_stochastic, {8, word & 0xffu});
       // The control: a float one place above in its last bits, or with the other sign, is another number.
-      float const other = float_of(static_cast<std::uint32_t>(bits) ^ 0x80000000u ^ (static_cast<std::uint32_t>(bits) & 0x00400000u));
+      float const other =
+          float_of(static_cast<std::uint32_t>(bits) ^ 0x80000000u ^ (static_cast<std::uint32_t>(bits) & 0x00400000u));
       control.add(static_cast<double>(x), about.counted(loft::encode<F>(other)),
                   about.table.encode(static_cast<double>(x), p, rounding::nearest_even, oracle::overflow::saturate));
     }

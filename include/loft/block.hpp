@@ -69,20 +69,14 @@ LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
   }
   auto const index_of = [&](int first) { return first_index + static_cast<std::uint64_t>(first / cols * row_pitch); };
   block<format> result{};
-  result.scale = detail::scale_of(amax, statistic, how, t, 0);
+  auto const scale_for = [&](int, int candidate) { return detail::scale_of(amax, statistic, how, t, candidate); };
+  result.scale = scale_for(0, 0);
   if constexpr (detail::has_candidates<Operand>) {
-    float least = 0;
-    for (int candidate = 0; candidate < detail::candidates<Operand>; ++candidate) {
-      auto const scale = detail::scale_of(amax, statistic, how, t, candidate);
-      float error = 0;
+    auto const visit = [&](auto add) {
       for (int first = 0; first < count; first += cols)
-        error =
-            detail::add_error(error, work + first, detail::min(cols, count - first), scale, how, t, index_of(first));
-      if (candidate == 0 || error < least) {
-        least = error;
-        result.scale = scale;
-      }
-    }
+        add(0, work + first, detail::min(cols, count - first), index_of(first));
+    };
+    detail::choose_by_error<1>(1, scale_for, visit, how, t, &result.scale);
   }
   for (int first = 0; first < count; first += cols)
     detail::encode_span<cols, false>(work + first, detail::min(cols, count - first), &result.scale, how, t,

@@ -26,10 +26,15 @@ namespace detail {
 template <Format F, int N, class Values, class Roundings>
 LOFT_HOST_DEVICE constexpr void encode_lanes(Values value_of, int count, int exponent, Roundings rounding_of,
                                              std::uint64_t index, code<F>* codes) noexcept {
-  if (has_element_lanes<F, decltype(rounding_of(0))> && exponent >= least_lane_scale<F>) {
+  if constexpr (has_element_lanes<F, decltype(rounding_of(0))>) {
+    // Scales below those of the lanes belong to tiny values: 2^64 lifts both. What overflows was beyond the largest
+    // number before.
+    bool const tiny = exponent < least_lane_scale<F>;
+    int const lifted = tiny ? exponent + 64 : exponent;
     for_lanes<N>(count, [&](int i) {
-      if constexpr (has_element_lanes<F, decltype(rounding_of(0))>)
-        codes[i] = encode_lane<F>(value_of(i), exponent, rounding_of(i), index + static_cast<std::uint64_t>(i));
+      float const value = value_of(i);
+      codes[i] = encode_lane<F>(tiny ? scale_by_power_of_two(value, 64) : value, lifted, rounding_of(i),
+                                index + static_cast<std::uint64_t>(i));
     });
   } else {
     for (int i = 0; i < count; ++i)
@@ -249,6 +254,32 @@ LOFT_HOST_DEVICE constexpr float add_error(float total, float const* values, int
     total = native::opaque(error::add(total, native::opaque(native::add(decoded, -values[i]))));
   }
   return total;
+}
+
+/// a < b for errors, which are not negative: as bits, so that no build flushes them. A NaN is less than nothing.
+LOFT_HOST_DEVICE constexpr bool is_less_error(float a, float b) noexcept {
+  return bit_cast<std::uint32_t>(a) < bit_cast<std::uint32_t>(b);
+}
+
+/// scales[b] = the scale of the candidate with the least error over block b, of `blocks` <= Blocks; the first of
+/// equals. `scale_for(b, candidate)` is that scale, and `visit(f)` calls f(b, values, count, index) for every row of
+/// every block, the rows of a block in order; see add_error for the last three.
+template <int Blocks, class Operand, class Scales, class Visit>
+LOFT_HOST_DEVICE constexpr void choose_by_error(int blocks, Scales scale_for, Visit visit, Operand const& how,
+                                                tensor_scale t,
+                                                code<typename Operand::format::scale>* scales) noexcept {
+  float least[Blocks] = {};
+  for (int candidate = 0; candidate < candidates<Operand>; ++candidate) {
+    float error[Blocks] = {};
+    visit([&](int b, float const* values, int count, std::uint64_t index) {
+      error[b] = add_error(error[b], values, count, scale_for(b, candidate), how, t, index);
+    });
+    for (int b = 0; b < blocks; ++b) {
+      if (candidate != 0 && !is_less_error(error[b], least[b])) continue;
+      least[b] = error[b];
+      scales[b] = scale_for(b, candidate);
+    }
+  }
 }
 
 }  // namespace detail

@@ -155,8 +155,7 @@ struct hif4 {
 template <class B>
 LOFT_HOST_DEVICE constexpr hif4_levels hif4::rule::scale(detail::group_maxima<4, 64> const& groups,
                                                          tensor_scale) const noexcept {
-  float amax = 0;
-  for (float group : groups.amax) amax = detail::max(amax, group);
+  float const amax = groups.largest();
   if (detail::magnitude_bits(amax) == 0) return {};
   constexpr float seventh = decode<bf16>(encode<bf16>(1.0f / 7.0f));
   hif4_levels result{encode<e6m2>(decode<bf16>(encode<bf16>(native::multiply(amax, seventh)))), 0, 0};
@@ -213,8 +212,7 @@ struct double_nvfp4 {
 template <class B>
 LOFT_HOST_DEVICE constexpr double_levels double_nvfp4::rule::scale(detail::group_maxima<16, 128> const& groups,
                                                                    tensor_scale) const noexcept {
-  float amax = 0;
-  for (float group : groups.amax) amax = detail::max(amax, group);
+  float const amax = groups.largest();
   if (detail::magnitude_bits(amax) == 0) return {};
   tensor_scale const outer = tensor_scale_for<nvfp4>(amax);
   double_levels result{outer.decode, {}};

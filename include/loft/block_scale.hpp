@@ -125,6 +125,13 @@ template <class B>
   } else {
     if constexpr (requires { typename B::alternative; })
       scale = static_cast<code<typename B::scale>>(scale & ~alternative_mask<B>);
+    if constexpr (native::has_pair_decode<typename B::scale>) {
+      if (!constant_evaluated()) {
+        float factor = 0, unused = 0;
+        native::decode_pair<typename B::scale>(scale, factor, unused);
+        return factor;
+      }
+    }
     if constexpr (has_decode_lane<typename B::scale>) return decode_lane<typename B::scale>(scale);
     else return decode<typename B::scale>(scale);
   }
@@ -185,6 +192,11 @@ struct group_maxima {
       float& group = amax[i / G];
       group = bit_cast<float>(min(float_max, max(magnitude_bits(group), amax_bits<G>(values + i, min(G, count - i)))));
     }
+  }
+  LOFT_HOST_DEVICE constexpr float largest() const noexcept {
+    std::uint32_t result = 0;  // bits order like magnitudes, and no build flushes them
+    for (float group : amax) result = max(result, bit_cast<std::uint32_t>(group));
+    return bit_cast<float>(result);
   }
 };
 

@@ -25,15 +25,19 @@ class minifloat {
  public:
   using format = F;
 
+  /// The number with code 0: 0, or the least number of a format without zero.
   constexpr minifloat() noexcept = default;
+  /// `x` rounded once, to nearest even, saturating; NaN as encode has it.
   LOFT_HOST_DEVICE constexpr explicit minifloat(float x) noexcept : code_{encode<F>(x)} {}
   LOFT_HOST_DEVICE constexpr explicit minifloat(double x) noexcept : code_{encode<F>(x)} {}
   /// The value of an int, rounded once. Not of other integers: those are mostly codes, which from_bits takes.
   template <std::same_as<int> I>
   LOFT_HOST_DEVICE constexpr explicit minifloat(I x) noexcept : code_{encode<F>(static_cast<double>(x))} {}
+  /// A number of another format, rounded once.
   template <Format G>
     requires(!std::is_same_v<F, G>)
   LOFT_HOST_DEVICE constexpr explicit minifloat(minifloat<G> x) noexcept : code_{encode<F>(x)} {}
+  /// The value. error: exact; NaN is the quiet NaN.
   LOFT_HOST_DEVICE constexpr explicit operator float() const noexcept { return decode<F>(code_); }
   LOFT_HOST_DEVICE constexpr explicit operator double() const noexcept { return static_cast<double>(decode<F>(code_)); }
 
@@ -43,35 +47,51 @@ class minifloat {
     result.code_ = bits;
     return result;
   }
+  /// The code.
   LOFT_HOST_DEVICE constexpr code<F> bits() const noexcept { return code_; }
+  /// Tested on the code, so that builds that take NaN for impossible see it too.
   LOFT_HOST_DEVICE constexpr bool is_nan() const noexcept {
     constexpr auto spec = F::spec;
     return spec.is_nan(code_);
   }
 
+  // Comparisons of the values, exact in every build: one with NaN is false, and -0 equals 0.
+  /// a and b are the same number.
   LOFT_HOST_DEVICE friend constexpr bool operator==(minifloat a, minifloat b) noexcept {
     return !a.is_nan() && !b.is_nan() && a.order() == b.order();
   }
+  /// a is less than b.
   LOFT_HOST_DEVICE friend constexpr bool operator<(minifloat a, minifloat b) noexcept {
     return !a.is_nan() && !b.is_nan() && a.order() < b.order();
   }
+  /// a is greater than b.
   LOFT_HOST_DEVICE friend constexpr bool operator>(minifloat a, minifloat b) noexcept { return b < a; }
+  /// a is less than b or equal to it.
   LOFT_HOST_DEVICE friend constexpr bool operator<=(minifloat a, minifloat b) noexcept { return a < b || a == b; }
+  /// a is greater than b or equal to it.
   LOFT_HOST_DEVICE friend constexpr bool operator>=(minifloat a, minifloat b) noexcept { return b <= a; }
 
+  // Arithmetic: rounds the float result to nearest even, saturating; overflow and division by zero give the largest
+  // number, 0 / 0 and operands that are NaN give NaN where the format has it.
+  /// -a. error: exact where the format is signed; NaN stays NaN.
   LOFT_HOST_DEVICE constexpr minifloat operator-() const noexcept { return minifloat{-static_cast<float>(*this)}; }
+  /// a + b, rounded to F.
   LOFT_HOST_DEVICE friend constexpr minifloat operator+(minifloat a, minifloat b) noexcept {
     return minifloat{static_cast<float>(a) + static_cast<float>(b)};
   }
+  /// a - b, rounded to F.
   LOFT_HOST_DEVICE friend constexpr minifloat operator-(minifloat a, minifloat b) noexcept {
     return minifloat{static_cast<float>(a) - static_cast<float>(b)};
   }
+  /// a * b, rounded to F.
   LOFT_HOST_DEVICE friend constexpr minifloat operator*(minifloat a, minifloat b) noexcept {
     return minifloat{static_cast<float>(a) * static_cast<float>(b)};
   }
+  /// a / b, rounded to F.
   LOFT_HOST_DEVICE friend constexpr minifloat operator/(minifloat a, minifloat b) noexcept {
     return minifloat{static_cast<float>(a) / static_cast<float>(b)};
   }
+  /// a = a + b, and likewise below.
   LOFT_HOST_DEVICE constexpr minifloat& operator+=(minifloat b) noexcept { return *this = *this + b; }
   LOFT_HOST_DEVICE constexpr minifloat& operator-=(minifloat b) noexcept { return *this = *this - b; }
   LOFT_HOST_DEVICE constexpr minifloat& operator*=(minifloat b) noexcept { return *this = *this * b; }

@@ -138,37 +138,29 @@ struct truncated_stochastic_word {
   }
 };
 
-/// Stochastic rounding whose word is that of the element: random_bits<Bits, Generator>(seed, stream, index).
-template <int Bits = 16, class Generator = philox4x32<10>>
-struct stochastic {
-  static constexpr int bits = Bits;
+/// Rounds as `Word`, stochastic_word or truncated_stochastic_word, with the word of the element:
+/// random_bits<Word::bits, Generator>(seed, stream, index).
+template <class Word, class Generator>
+struct basic_stochastic {
+  static constexpr int bits = Word::bits;
   using generator = Generator;
-  using given_word = stochastic_word<Bits>;
+  using given_word = Word;
   std::uint64_t seed = 0, stream = 0;
 
   template <class W>
   LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool negative,
                                      std::uint64_t index) const noexcept {
-    return stochastic_word<Bits>{random_bits<Bits, Generator>(seed, stream, index)}.up(lower, fraction, negative,
-                                                                                       index);
+    return Word{random_bits<bits, Generator>(seed, stream, index)}.up(lower, fraction, negative, index);
   }
 };
+
+/// Stochastic rounding, without bias: stochastic<8>{seed, stream}.
+template <int Bits = 16, class Generator = philox4x32<10>>
+using stochastic = basic_stochastic<stochastic_word<Bits>, Generator>;
 
 /// As `stochastic` without the half; see truncated_stochastic_word.
 template <int Bits = 16, class Generator = philox4x32<10>>
-struct truncated_stochastic {
-  static constexpr int bits = Bits;
-  using generator = Generator;
-  using given_word = truncated_stochastic_word<Bits>;
-  std::uint64_t seed = 0, stream = 0;
-
-  template <class W>
-  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool negative,
-                                     std::uint64_t index) const noexcept {
-    return truncated_stochastic_word<Bits>{random_bits<Bits, Generator>(seed, stream, index)}.up(lower, fraction,
-                                                                                                 negative, index);
-  }
-};
+using truncated_stochastic = basic_stochastic<truncated_stochastic_word<Bits>, Generator>;
 
 namespace detail {
 

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the maximum of a block to its scale: the ScaleRule concept and its models, and the scale of a whole tensor.
+// From the maximum of a block to its scale: the models of ScaleRule, and the scale of a whole tensor.
 // Source: OCP MX 1.0 section 6.3 (floor); arXiv 2607.24953 (ceil); arXiv 2605.09825 (even); arXiv 2509.25149 appendix B
 // (two level).
 #ifndef LOFT_SCALING_HPP
 #define LOFT_SCALING_HPP
 
-#include <concepts>
 #include <cstdint>
 
 #include "loft/bits.hpp"
@@ -13,81 +12,22 @@
 #include "loft/convert.hpp"
 #include "loft/format.hpp"
 #include "loft/lanes.hpp"
+#include "loft/native/cuda.hpp"
+#include "loft/native/hip.hpp"
 #include "loft/native/native.hpp"
+#include "loft/scale_rule.hpp"
 
 namespace loft {
-
-/// The factor that takes a tensor into the range of its block scales, and its inverse, each rounded to float.
-struct tensor_scale {
-  float encode = 1, decode = 1;
-};
-
-/// The largest finite value of F.
-template <Format F>
-inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.max_code()));
-
-/// A scale rule gives the code of a block's scale: `scale<B>(amax, t)`, where B is the block format, `amax` the largest
-/// finite magnitude of the block, 0 for a block of zeros, and `t` the tensor's scale, 1 where B has none.
-///
-/// Laws: a block of zeros gets code 0; the result never decodes to NaN or infinity. A rule may also have
-///   candidates, and scale<B>(amax, t, candidate): several scales, of which the one with the least error over the block
-/// is
-///     taken, the first of equals; `error` is how it is measured (squared_error if not said);
-///   statistic<B>, and scale<B>(statistic, t): what it wants to know of a block in the place of its maximum;
-///   ceiling: the largest block scale that a two-level format aims at (the format's largest if not said);
-///   constant: a factor of all values that belongs to the rule and is stored nowhere.
-template <class Rule, class B>
-concept ScaleRule = requires(Rule const rule, float amax, tensor_scale t) {
-  { rule.template scale<B>(amax, t) } -> std::same_as<code<typename B::scale>>;
-}
-|| requires(Rule const rule, float amax, tensor_scale t, int candidate) {
-  { rule.template scale<B>(amax, t, candidate) } -> std::same_as<code<typename B::scale>>;
-}
-|| requires(Rule const rule, typename Rule::template statistic<B> const& statistic, tensor_scale t) {
-  { rule.template scale<B>(statistic, t) } -> std::same_as<code<typename B::scale>>;
-};
-
 namespace detail {
-
-/// True where a scale format holds powers of two and nothing else, as E8M0 does.
-template <Format F>
-inline constexpr bool is_power_of_two_format = requires {
-  requires F::spec.mantissa_bits == 0 && !F::spec.has_zero;
-};
-
-/// The code of 2^exponent, clamped to the format's range.
-template <Format F>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> power_of_two_code(int exponent) noexcept {
-  static_assert(is_power_of_two_format<F>, "this scale rule gives powers of two: it needs a scale format like e8m0");
-  constexpr int most = static_cast<int>(F::spec.max_code());
-  return static_cast<code<F>>(min(max(exponent + F::spec.bias, 0), most));
-}
 
 /// The code of a scale that is not negative, nearest even and saturated: without branches where the format has lanes.
 template <Format F>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> encode_scale(float value) noexcept {
+  if constexpr (native::has_pair_encode<F>)
+    if (!constant_evaluated()) return static_cast<code<F>>(native::encode_pair<F>(value, 0.0f) & 0xffu);
   if constexpr (has_lanes<F> && has_decode_lane<F> && F::spec.has_zero && F::spec.mantissa_bits < 23)
     return encode_lane<F>(value, 0, nearest_even{}, 0);
   else return encode<F>(value);
-}
-
-/// a or b by masks. A condition becomes a branch where one side looks costly, and then no loop around it is vectorised.
-template <class W>
-LOFT_HOST_DEVICE constexpr W pick(bool first, W a, W b) noexcept {
-  W const mask = static_cast<W>(W{0} - static_cast<W>(first));
-  return static_cast<W>((a & mask) | (b & static_cast<W>(~mask)));
-}
-
-/// Exponent of a block maximum and its significand as a 1.23 fixed-point number. 0 has significand 0 and an exponent so
-/// small that every scale is clamped to code 0.
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr unpacked<std::uint32_t> split_amax(float amax) noexcept {
-  std::uint32_t const bits = magnitude_bits(amax);
-  bool const subnormal = bits < 0x80'0000u;
-  // The conversion from integer normalises a subnormal, whatever the build flushes.
-  auto const lifted = bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(bits)));
-  std::uint32_t const normal = pick(subnormal, lifted, bits);
-  return {(normal & 0x7f'ffffu) | (bits != 0 ? 0x80'0000u : 0u),
-          static_cast<int>(normal >> 23) - 127 - static_cast<int>(pick(subnormal, 149u, 0u)), false};
 }
 
 }  // namespace detail
@@ -202,13 +142,13 @@ using unbiased_two_level_256 = basic_two_level<256, true>;
 /// The sum of the squared differences; each square is rounded, then each sum.
 struct squared_error {
   LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
-    return total + native::opaque(native::multiply(difference, difference));
+    return native::add(total, native::opaque(native::multiply(difference, difference)));
   }
 };
 /// The sum of the magnitudes of the differences.
 struct absolute_error {
   LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
-    return total + bit_cast<float>(detail::magnitude_bits(difference));
+    return native::add(total, bit_cast<float>(detail::magnitude_bits(difference)));
   }
 };
 /// The largest magnitude of a difference.
@@ -248,8 +188,8 @@ struct moments {
   LOFT_HOST_DEVICE constexpr void add(float const* values, int added) noexcept {
     for (int i = 0; i < added; ++i) {
       double const value = detail::widen(values[i]);
-      sum = native::opaque(sum + value);
-      squares = native::opaque(squares + native::opaque(value * value));
+      sum = native::sum(sum, value);
+      squares = native::sum(squares, native::product(value, value));
     }
     count += added;
   }
@@ -276,8 +216,8 @@ struct quest_scale {
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(detail::moments const& m, tensor_scale) const noexcept {
     if (m.squares == 0) return 0;
     double const n = static_cast<double>(m.count), mean = m.sum / n;
-    double const variance = m.squares / n - native::opaque(mean * mean);
-    double const target = native::opaque(2.92247856 / 6 * detail::newton_sqrt(variance)) + 1e-8;
+    double const variance = native::difference(native::quotient(m.squares, n), native::product(mean, mean));
+    double const target = native::sum(native::product(2.92247856 / 6, detail::newton_sqrt(variance)), 1e-8);
     return detail::power_of_two_code<typename B::scale>(detail::unpack<std::uint64_t>(target).exponent);
   }
 };

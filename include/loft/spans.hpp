@@ -26,7 +26,8 @@ LOFT_HOST_DEVICE constexpr status check_operand(std::int64_t cols, Operand const
   if constexpr (requires { how.rule.value; }) {
     using scale = typename Operand::format::scale;
     std::uint32_t const bits = bit_cast<std::uint32_t>(decode<scale>(encode<scale>(how.rule.value)));
-    bool const positive = bit_cast<std::uint32_t>(how.rule.value) < float_infinity && how.rule.value > 0;
+    std::uint32_t const given = bit_cast<std::uint32_t>(how.rule.value);
+    bool const positive = given != 0 && given < float_infinity;  // by bits: builds may take a subnormal number for 0
     if (!positive || bits == 0 || bits >= float_infinity) return status::invalid_scale;
   }
   return status::ok;
@@ -183,8 +184,17 @@ struct band {
     std::uint32_t amax[blocks];
     statistic_for<Operand> statistics[blocks] = {};
     gather(amax, statistics);
-    for_lanes<blocks>(block_count(), [&](int b) { scales[b] = scale_of(amax[b], statistics[b], how, t, 0); });
-    if constexpr (has_candidates<Operand>) choose_by_error(amax, statistics, scales);
+    auto const scale_for = [&](int b, int candidate) { return scale_of(amax[b], statistics[b], how, t, candidate); };
+    for_lanes<blocks>(block_count(), [&](int b) { scales[b] = scale_for(b, 0); });
+    if constexpr (has_candidates<Operand>) {
+      auto const visit = [&](auto add) {
+        for (std::int64_t r = row; r < end; ++r) {
+          load(r, true);
+          for (int b = 0; b < block_count(); ++b) add(b, values + b * block_cols, count_of(b), index_of(r, b));
+        }
+      };
+      choose_by_error<blocks>(block_count(), scale_for, visit, how, t, scales);
+    }
   }
 
   LOFT_HOST_DEVICE constexpr void gather(std::uint32_t* amax, statistic_for<Operand>* statistics) noexcept {
@@ -197,26 +207,6 @@ struct band {
         for (int b = 0; b < block_count(); ++b) statistics[b].add(values + b * block_cols, count_of(b));
     }
     amax_of_runs<block_cols>(format::shape.rows == 1 ? values : columns, count, amax);
-  }
-
-  /// Of several candidates, takes the one with the least error over a block, the first of equals.
-  LOFT_HOST_DEVICE constexpr void choose_by_error(std::uint32_t const* amax, statistic_for<Operand> const* statistics,
-                                                  scale_code* scales) noexcept {
-    float least[blocks] = {};
-    for (int candidate = 0; candidate < candidates<Operand>; ++candidate) {
-      float error[blocks] = {};
-      for (std::int64_t r = row; r < end; ++r) {
-        load(r, true);
-        for (int b = 0; b < block_count(); ++b)
-          error[b] = add_error(error[b], values + b * block_cols, count_of(b),
-                               scale_of(amax[b], statistics[b], how, t, candidate), how, t, index_of(r, b));
-      }
-      for (int b = 0; b < block_count(); ++b) {
-        if (candidate != 0 && !(error[b] < least[b])) continue;
-        least[b] = error[b];
-        scales[b] = scale_of(amax[b], statistics[b], how, t, candidate);
-      }
-    }
   }
 
   /// For every row, sink(row, first, count, scales, encode): encode(packed, out) writes the row's codes, packed into
@@ -252,28 +242,26 @@ template <class Operand, class T, class Sink>
 }
 
 /// The place of the scale of the block in row `row` of the tensor and column `block_col` of the grid.
-template <class B, class Layout>
+template <class B, ScaleLayout Layout>
 LOFT_HOST_DEVICE constexpr std::int64_t scale_index(std::int64_t row, std::int64_t block_col,
                                                     std::int64_t cols) noexcept {
-  return Layout::index(Layout::repeats_rows ? row : row / B::shape.rows, block_col, ceil_div(cols, B::shape.cols));
+  return Layout::index(scale_row<B, Layout>(row), block_col, ceil_div(cols, B::shape.cols));
 }
 
 /// Zeroes the padding of the scales of a range of rows, and below the last row what is left of its tile.
-template <class B, class Layout>
+template <class B, ScaleLayout Layout>
 LOFT_HOST_DEVICE constexpr void pad_scales(quantized_view<B> out, row_range range) noexcept {
-  if constexpr (Layout::has_padding) {
-    std::int64_t const cols = ceil_div(out.cols, B::shape.cols),
-                       padded = Layout::extent(1, cols) / Layout::extent(1, 1) * 4;
-    std::int64_t const end = range.first + range.count;
-    for (std::int64_t row = range.first; row < end; ++row)
-      for (std::int64_t col = cols; col < padded; ++col) out.scales[Layout::index(row, col, cols)] = {};
-    for (std::int64_t row = end; end == out.rows && row < ceil_div(end, 128) * 128; ++row)
-      for (std::int64_t col = 0; col < padded; ++col) out.scales[Layout::index(row, col, cols)] = {};
+  if constexpr (Layout::tile_rows != 1 || Layout::tile_cols != 1) {
+    std::int64_t const cols = ceil_div(out.cols, B::shape.cols), padded = round_up(cols, Layout::tile_cols);
+    std::int64_t const last = range.first + range.count - 1, end = scale_row<B, Layout>(last) + 1;
+    std::int64_t const below = last + 1 == out.rows ? round_up(end, Layout::tile_rows) : end;
+    for (std::int64_t row = scale_row<B, Layout>(range.first); row < below; ++row)
+      for (std::int64_t col = row < end ? cols : 0; col < padded; ++col) out.scales[Layout::index(row, col, cols)] = {};
   }
 }
 
 /// Writes the scales of one row's span to their places in the layout.
-template <class B, class Layout>
+template <class B, ScaleLayout Layout>
 LOFT_HOST_DEVICE constexpr void store_scales(quantized_view<B> out, std::int64_t row, std::int64_t first, int count,
                                              code<typename B::scale> const* scales) noexcept {
   if (!Layout::repeats_rows && row % B::shape.rows != 0) return;

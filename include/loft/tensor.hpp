@@ -38,7 +38,7 @@ template <class Operand, class T>
 /// range; padding is zero; `tensor_scale` receives the decoding factor. The element index that stochastic rounding sees
 /// is row * cols + col. rounds, NaN, infinity, -0: as quantize_block. An empty tensor is ok and writes nothing.
 /// error: a status other than ok, with nothing written. source: design section 3.
-template <class Operand, class T, class Layout = row_major>
+template <class Operand, class T, ScaleLayout Layout = row_major>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status quantize(matrix_view<T> in,
                                                          quantized_view<typename Operand::format> out,
                                                          Operand const& how = {}, Layout = {},
@@ -68,7 +68,7 @@ template <class Operand, class T, class Layout = row_major>
 ///
 /// in: as `quantize` wrote it, in the same layout. out: float, any strides that do not overlap. A block with a NaN
 /// scale is all NaN. error: a status other than ok, with nothing written. source: design section 2.
-template <class Operand, class B, class Layout = row_major>
+template <class Operand, class B, ScaleLayout Layout = row_major>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status dequantize(quantized_view<B> in, matrix_view<float> out,
                                                            Operand const& how = {}, Layout = {},
                                                            row_range range = {}) noexcept {

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices and quantized tensors in somebody's memory: views, the sizes of their buffers, scale layouts, status.
+// Matrices and quantized tensors in somebody's memory: views, the sizes of their buffers, scale layouts.
 // Source: design section 3 for the interface; tiled_128x4: the scale layout of block-scaled matrix instructions (PTX
 // ISA, tcgen05).
 #ifndef LOFT_VIEW_HPP
 #define LOFT_VIEW_HPP
 
+#include <concepts>
 #include <cstdint>
 #include <type_traits>
 
@@ -12,6 +13,7 @@
 #include "loft/block.hpp"
 #include "loft/config.hpp"
 #include "loft/packed.hpp"
+#include "loft/status.hpp"
 
 namespace loft {
 
@@ -32,7 +34,8 @@ struct matrix_view {
   }
 };
 
-/// [rows, cols] -> [cols, rows], the same memory.
+/// The transpose of a matrix as a view: [rows, cols] -> [cols, rows], element (r, c) of the result is (c, r) of `m`.
+/// Nothing is copied.
 template <class T>
 LOFT_HOST_DEVICE constexpr matrix_view<T> transposed(matrix_view<T> m) noexcept {
   return {m.data, m.cols, m.rows, m.col_stride, m.row_stride};
@@ -44,15 +47,24 @@ LOFT_HOST_DEVICE constexpr std::int64_t codes_bytes(std::int64_t rows, std::int6
   return rows * packed_bytes<typename B::element>(cols);
 }
 
-// Where the scale of a block lies. A layout maps the grid of scales to memory: `extent(rows, cols)` places are needed
-// for a grid of that size, and `index(row, col, cols)` is the place of one. Places that no scale has are zero.
+/// Where the scale of a block lies: a map from the grid of scales to memory.
+///
+/// The grid is covered by tiles of tile_rows x tile_cols places, row-major over tiles, so that a layout needs whole
+/// tiles of memory; `index(row, col, cols)` is the place of the scale in `row` and `col` of a grid with `cols` columns.
+/// `repeats_rows`: the grid has a row for every row of the tensor, not of blocks, and the scale of a block of several
+/// rows stands in each of them.
+/// Laws: places are below the extent, and no two positions in whole tiles share one. Places without a scale are zero.
+template <class L>
+concept ScaleLayout = requires(std::int64_t n) {
+  requires L::tile_rows >= 1 && L::tile_cols >= 1;
+  { L::repeats_rows } -> std::convertible_to<bool>;
+  { L::index(n, n, n) } -> std::same_as<std::int64_t>;
+};
 
 /// One row of blocks after the other.
 struct row_major {
-  static constexpr bool has_padding = false, repeats_rows = false;
-  LOFT_HOST_DEVICE static constexpr std::int64_t extent(std::int64_t rows, std::int64_t cols) noexcept {
-    return rows * cols;
-  }
+  static constexpr std::int64_t tile_rows = 1, tile_cols = 1;
+  static constexpr bool repeats_rows = false;
   LOFT_HOST_DEVICE static constexpr std::int64_t index(std::int64_t row, std::int64_t col, std::int64_t cols) noexcept {
     return row * cols + col;
   }
@@ -62,21 +74,34 @@ struct row_major {
 /// (row % 32) * 16 + (row / 32) * 4 + col. The hardware reads a scale for every row of the tensor, so the scale of a
 /// tile of several rows stands in each of them.
 struct tiled_128x4 {
-  static constexpr bool has_padding = true, repeats_rows = true;
-  LOFT_HOST_DEVICE static constexpr std::int64_t extent(std::int64_t rows, std::int64_t cols) noexcept {
-    return detail::ceil_div(rows, 128) * detail::ceil_div(cols, 4) * 512;
-  }
+  static constexpr std::int64_t tile_rows = 128, tile_cols = 4;
+  static constexpr bool repeats_rows = true;
   LOFT_HOST_DEVICE static constexpr std::int64_t index(std::int64_t row, std::int64_t col, std::int64_t cols) noexcept {
     std::int64_t const tile = row / 128 * detail::ceil_div(cols, 4) + col / 4;
     return tile * 512 + row % 32 * 16 + row % 128 / 32 * 4 + col % 4;
   }
 };
 
+namespace detail {
+
+LOFT_HOST_DEVICE constexpr std::int64_t round_up(std::int64_t n, std::int64_t step) noexcept {
+  return ceil_div(n, step) * step;
+}
+
+/// The row of the scales' grid that the blocks with row `row` of the tensor are in.
+template <class B, ScaleLayout Layout>
+LOFT_HOST_DEVICE constexpr std::int64_t scale_row(std::int64_t row) noexcept {
+  return Layout::repeats_rows ? row : row / B::shape.rows;
+}
+
+}  // namespace detail
+
 /// Scales of a [rows, cols] tensor in a layout: one a block; ragged ends have blocks of their own; padding counts.
-template <BlockFormat B, class Layout = row_major>
+template <BlockFormat B, ScaleLayout Layout = row_major>
 LOFT_HOST_DEVICE constexpr std::int64_t scale_count(std::int64_t rows, std::int64_t cols) noexcept {
-  return Layout::extent(Layout::repeats_rows ? rows : detail::ceil_div(rows, B::shape.rows),
-                        detail::ceil_div(cols, B::shape.cols));
+  std::int64_t const grid_rows = Layout::repeats_rows ? rows : detail::ceil_div(rows, B::shape.rows);
+  return detail::round_up(grid_rows, Layout::tile_rows) *
+         detail::round_up(detail::ceil_div(cols, B::shape.cols), Layout::tile_cols);
 }
 
 /// A quantized tensor in somebody's memory: codes_bytes<B>(rows, cols) bytes, scale_count<B>(rows, cols) scales, and
@@ -104,50 +129,6 @@ struct quantized_view {
 struct row_range {
   std::int64_t first = 0, count = -1;
 };
-
-/// What a call found. Everything but `ok` is found before the first write: the outputs are untouched.
-enum class status {
-  ok,
-  null_pointer,
-  negative_extent,
-  extent_overflow,
-  shape_mismatch,
-  overlapping_output,
-  missing_tensor_scale,
-  rotation_does_not_divide,
-  invalid_amax,
-  invalid_scale,
-  invalid_row_range,
-};
-
-/// The status as a sentence.
-LOFT_HOST_DEVICE constexpr char const* message(status s) noexcept {
-  switch (s) {
-    case status::ok:
-      return "no error";
-    case status::null_pointer:
-      return "a view with elements has a null pointer";
-    case status::negative_extent:
-      return "a view has a negative number of rows or columns";
-    case status::extent_overflow:
-      return "rows times columns do not fit in 64 bits";
-    case status::shape_mismatch:
-      return "the input and the output differ in rows or columns";
-    case status::overlapping_output:
-      return "two elements of the output share memory: check its strides";
-    case status::missing_tensor_scale:
-      return "the format has a tensor scale, and the view has no place for it";
-    case status::rotation_does_not_divide:
-      return "the number of columns is not a multiple of the rotation's size";
-    case status::invalid_amax:
-      return "the known amax of the two-level rule is not finite";
-    case status::invalid_scale:
-      return "the fixed scale is not a positive number that the scale format has";
-    case status::invalid_row_range:
-      return "the range of rows does not start at a block or leaves the tensor";
-  }
-  return "unknown status";
-}
 
 namespace detail {
 

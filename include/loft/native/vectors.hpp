@@ -10,8 +10,8 @@
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
 
-#if (defined(__GNUC__) || defined(__clang__)) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__ && !defined(__CUDACC__) && \
-    !defined(__HIP__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIP__) && \
+    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LOFT_HAS_HOST_VECTORS 1
 #else
 #define LOFT_HAS_HOST_VECTORS 0
