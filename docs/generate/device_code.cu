@@ -42,7 +42,7 @@ __global__ void one_block(float const* x, loft::block<typename Operand::format>*
   if constexpr (rows * cols <= 1024) *out = loft::quantize_block(x, rows * cols, how, t, 7);
 }
 
-// A kernel each: together their buffers for a tile are more than a thread may have.
+// A kernel each, so that the memory of a thread is that of one verb.
 __global__ void tensor(loft::matrix_view<float const> in, loft::quantized_view<loft::mxfp4> mx, loft::status* outcome) {
   *outcome = loft::quantize<loft::operand<loft::mxfp4>>(in, mx);
 }
