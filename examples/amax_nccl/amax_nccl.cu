@@ -12,9 +12,6 @@
 //   nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude -I$nccl/include examples/amax_nccl/amax_nccl.cu -o amax_nccl
 //     -Xlinker $nccl/lib/libnccl.so.2 -Xlinker -rpath=$nccl/lib && ./amax_nccl
 // Exit code 0 where all bits agree, 1 where one differs, 2 without two GPUs.
-#include <cuda_runtime.h>
-#include <nccl.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +19,7 @@
 #include <random>
 #include <vector>
 
+#include "../two_gpus.hpp"
 #include "loft/launch/cuda.hpp"
 #include "loft/loft.hpp"
 
@@ -30,30 +28,10 @@ namespace {
 constexpr int ranks = 2;
 constexpr std::int64_t rows = 1024, cols = 4096;
 
-void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::printf("CUDA: %s\n", cudaGetErrorString(error));
-  std::exit(1);
-}
-void check(ncclResult_t error) {
-  if (error == ncclSuccess) return;
-  std::printf("NCCL: %s\n", ncclGetErrorString(error));
-  std::exit(1);
-}
-void check(loft::status s) {
-  if (s == loft::status::ok) return;
-  std::printf("LOFT: %s\n", loft::message(s));
-  std::exit(1);
-}
-
 /// Memory of the GPU that is current, poisoned.
 template <class T>
 T* allocate(std::int64_t count) {
-  T* data = nullptr;
-  auto const bytes = static_cast<std::size_t>(count) * sizeof(T);
-  check(cudaMalloc(&data, bytes));
-  check(cudaMemset(data, 0xa5, bytes));
-  return data;
+  return ::allocate<T>(count, 0xa5);
 }
 template <class T>
 void append(std::vector<T>& to, T const* from, std::int64_t count) {

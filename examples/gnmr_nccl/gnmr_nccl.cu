@@ -10,9 +10,6 @@
 //   nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude -I$nccl/include examples/gnmr_nccl/gnmr_nccl.cu -o gnmr_nccl
 //     -Xlinker $nccl/lib/libnccl.so.2 -Xlinker -rpath=$nccl/lib && ./gnmr_nccl
 // Exit code 0 where all agrees, 1 where something differs, 2 without two GPUs.
-#include <cuda_runtime.h>
-#include <nccl.h>
-
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -20,6 +17,7 @@
 #include <random>
 #include <vector>
 
+#include "../two_gpus.hpp"
 #include "loft/launch/cuda.hpp"
 #include "loft/launch/gnmr.hpp"
 #include "loft/loft.hpp"
@@ -32,30 +30,10 @@ constexpr int nan_step = 40, nan_unit = 7, nan_rank = 1;
 
 using gradient = std::vector<loft::bf16_t>;  // one rank's half of every unit, one after the other
 
-void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::printf("CUDA: %s\n", cudaGetErrorString(error));
-  std::exit(1);
-}
-void check(ncclResult_t error) {
-  if (error == ncclSuccess) return;
-  std::printf("NCCL: %s\n", ncclGetErrorString(error));
-  std::exit(1);
-}
-void check(loft::status s) {
-  if (s == loft::status::ok) return;
-  std::printf("LOFT: %s\n", loft::message(s));
-  std::exit(1);
-}
-
 /// Memory of the GPU that is current, zero.
 template <class T>
 T* allocate(std::int64_t count) {
-  T* data = nullptr;
-  auto const bytes = static_cast<std::size_t>(count) * sizeof(T);
-  check(cudaMalloc(&data, bytes));
-  check(cudaMemset(data, 0, bytes));
-  return data;
+  return ::allocate<T>(count, 0);
 }
 
 /// What one rank holds.

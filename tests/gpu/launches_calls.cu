@@ -163,13 +163,33 @@ void decode(char const* what, Operand const& how) {
 
 // ---- norms
 
+/// The partial norms of a list in one launch, and that the launch leaves its counters as it found them.
+template <class T>
+void compare_norms(std::vector<launch::norm_item<T>>& items, std::vector<norm_partial> const& right) {
+  auto const count = static_cast<int>(items.size());
+  std::int64_t const chunks = cuda::plan_norms(items.data(), count), bytes = cuda::norm_workspace_bytes(count, chunks);
+  device_copy<launch::norm_item<T>> const list(items);
+  device_copy<unsigned char> const workspace(zeros(bytes));
+  image parts;
+  std::int64_t const out = parts.add(count * static_cast<std::int64_t>(sizeof(norm_partial)), 16, 8);
+  compare_image(
+      parts,
+      [&](unsigned char* base) {
+        return cuda::norms(list.data, count, chunks, reinterpret_cast<norm_partial*>(base + out),
+                           context_of(workspace.data, bytes, {}));
+      },
+      [&](unsigned char* base) { std::memcpy(base + out, right.data(), right.size() * sizeof(norm_partial)); });
+  auto const left = workspace.get(static_cast<std::size_t>(bytes));
+  expect(std::all_of(left.begin(), left.begin() + count * 4, [](unsigned char c) { return c == 0; }),
+         "counters are zero again");
+}
+
 template <class T>
 void norms_of_lists(char const* what) {
   group const g(what);
   current = what;
   std::int64_t const sizes[] = {0,     1,     15,    16, 17,     0,     2047, 2048,  2049,   16383,   16384,
                                 16385, 32768, 50000, 3,  300001, 98304, 0,    12345, 131072, 1000001, 0};
-  constexpr int count = static_cast<int>(std::size(sizes));
   for (content const kind : {content::plain, content::tame, content::wild, content::poisoned}) {
     auto const values = numbers<T>(1, 1 << 21, 9, kind);
     device_copy<T> const device(values);
@@ -181,22 +201,7 @@ void norms_of_lists(char const* what) {
       right.push_back(partial_norm(values.data() + at, size));
       at += size % 5 == 0 ? (size + 15) / 16 * 16 : size;  // some start at multiples of 16 bytes, some do not
     }
-    std::int64_t const chunks = cuda::plan_norms(items.data(), count),
-                       bytes = cuda::norm_workspace_bytes(count, chunks);
-    device_copy<launch::norm_item<T>> const list(items);
-    device_copy<unsigned char> const workspace(zeros(bytes));
-    image parts;
-    std::int64_t const out = parts.add(count * static_cast<std::int64_t>(sizeof(norm_partial)), 16, 8);
-    compare_image(
-        parts,
-        [&](unsigned char* base) {
-          return cuda::norms(list.data, count, chunks, reinterpret_cast<norm_partial*>(base + out),
-                             context_of(workspace.data, bytes, {}));
-        },
-        [&](unsigned char* base) { std::memcpy(base + out, right.data(), right.size() * sizeof(norm_partial)); });
-    auto const left = workspace.get(static_cast<std::size_t>(bytes));
-    expect(std::all_of(left.begin(), left.begin() + count * 4, [](unsigned char c) { return c == 0; }),
-           "counters are zero again");
+    compare_norms(items, right);
   }
 }
 
@@ -214,18 +219,7 @@ void norms_of_many(char const* what, int count) {
     items.push_back({device.data + at, size, 0});
     right.push_back(partial_norm(values.data() + at, size));
   }
-  std::int64_t const chunks = cuda::plan_norms(items.data(), count), bytes = cuda::norm_workspace_bytes(count, chunks);
-  device_copy<launch::norm_item<T>> const list(items);
-  device_copy<unsigned char> const workspace(zeros(bytes));
-  image parts;
-  std::int64_t const out = parts.add(count * static_cast<std::int64_t>(sizeof(norm_partial)), 16, 8);
-  compare_image(
-      parts,
-      [&](unsigned char* base) {
-        return cuda::norms(list.data, count, chunks, reinterpret_cast<norm_partial*>(base + out),
-                           context_of(workspace.data, bytes, {}));
-      },
-      [&](unsigned char* base) { std::memcpy(base + out, right.data(), right.size() * sizeof(norm_partial)); });
+  compare_norms(items, right);
 }
 
 template <class T, class Operand>
