@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantize_lanes of one lane on the CPU against quantize_block, and the arithmetic of register_codec.hpp against the
+// quantize_lanes of one lane on the CPU against quantize_block, and the arithmetic of ladder.hpp against the
 // oracle of number formats. Several lanes: tests/device.
 #include <doctest/doctest.h>
 
@@ -168,50 +168,87 @@ TEST_CASE("the ladder gives the code of every bfloat16, and of a sweep of floats
   CHECK(cut > 100);  // the control: another rounding
 }
 
-TEST_CASE("stochastic positions give the code under every random word of 8 bits, and many of 16") {
-  oracle::table const table{oracle::e2m1};
-  std::uint32_t const top = detail::position_base<e2m1>;
-  std::mt19937 random{9};
-  long wrong = 0;
-  auto const code_of = [](float x, std::uint32_t word) { return detail::stochastic_position<e2m1>(x, word) >> 24; };
-  auto const try_one = [&](float x, std::uint32_t word) {
-    auto const place = table.locate(x);
-    auto const right = [&](oracle::rounding r, int bits, std::uint32_t w) {
-      return table.encode(x, place, r, oracle::overflow::saturate, {bits, w});
-    };
-    std::uint32_t const eight = word & 0xffu, sixteen = word & 0xffffu;
-    using enum oracle::rounding;
-    wrong += code_of(x, top + (eight << 16) + 0x8000u) != right(stochastic, 8, eight) ? 1 : 0;
-    wrong += code_of(x, top + (eight << 16)) != right(truncated_stochastic, 8, eight) ? 1 : 0;
-    wrong += code_of(x, top + (sixteen << 8) + 0x80u) != right(stochastic, 16, sixteen) ? 1 : 0;
-    wrong += code_of(x, top + (sixteen << 8)) != right(truncated_stochastic, 16, sixteen) ? 1 : 0;
-  };
-  for (std::uint32_t bits = 0x3980; bits < 0x4120; bits += 3)
-    for (std::uint32_t word = 0; word < 256; ++word) try_one(bit_cast<float>(bits << 16), word | (random() & 0xff00u));
-  for (int i = 0; i < 300000; ++i) {
-    auto const word = static_cast<std::uint32_t>(random());
-    std::uint32_t bits = static_cast<std::uint32_t>(random()) % 0x7f80'0000u;
-    if (i % 4 != 0) bits = bits % 0x0800'0000u + 0x3900'0000u;
-    if (i % 8 == 1)
-      bits = bit_cast<std::uint32_t>(static_cast<float>(1 + random() % 0x6'0000) * 0x1p-16f);  // on the grid of words
-    if (i % 8 == 5) bits -= 1;
-    try_one(bit_cast<float>(bits), word);
+/// The codes of eight values, each x times a sign, under eight words of random bits.
+template <int Bits, bool Centred, bool Short>
+std::uint32_t stochastic_nibbles(float const (&values)[8], float factor, std::uint32_t const (&words)[8]) {
+  float magnitudes[8];
+  std::uint32_t signs[4] = {}, random[4] = {};
+  for (int i = 0; i < 8; ++i) {
+    magnitudes[i] = std::fabs(values[i]);
+    signs[i / 2] |= (bit_cast<std::uint32_t>(values[i]) >> 16) << i % 2 * 16;
+    random[i * Bits / 32] |= (words[i] & ((1u << Bits) - 1)) << i * Bits % 32;
   }
-  CHECK(wrong == 0);
-  CHECK(code_of(0.25f, top) !=
-        table.encode(0.25, table.locate(0.25), oracle::rounding::away_from_zero, {}));  // the control
+  return detail::stochastic_codes<e2m1, Bits, Centred, Short>(magnitudes, factor / 4, signs, random);
 }
 
-TEST_CASE("random words come for neighbours at once, wherever they start") {
+TEST_CASE("stochastic ladders give the code under every random word of 8 bits, and many of 16") {
+  oracle::table const table{oracle::e2m1};
+  std::mt19937 random{9};
+  long wrong = 0, control = 0;
+  auto const try_eight = [&]<bool Short>(std::bool_constant<Short>, float const(&values)[8],
+                                         std::uint32_t const(&words)[8]) {
+    using enum oracle::rounding;
+    int const exponent = static_cast<int>(random() % 254) - 126;  // of a factor, where that changes no value
+    float scaled[8];
+    bool exact = true;
+    for (int i = 0; i < 8; ++i) {
+      scaled[i] = std::ldexp(values[i], -exponent);
+      exact = exact && std::ldexp(scaled[i], exponent) == values[i] && std::isfinite(scaled[i]);
+    }
+    auto const& given = exact ? scaled : values;
+    float const factor = exact ? std::ldexp(1.0f, exponent) : 1.0f;
+    auto const check = [&](oracle::rounding r, int bits, std::uint32_t found) {
+      for (int i = 0; i < 8; ++i) {
+        float const x = std::fabs(values[i]);
+        std::uint32_t const right = table.encode(x, table.locate(x), r, oracle::overflow::saturate, {bits, words[i] & ((1u << bits) - 1)}) |
+                                    (std::signbit(values[i]) ? 8u : 0u);
+        wrong += (found >> 4 * i & 15u) != right ? 1 : 0;
+        control += (found >> 4 * i & 7u) != table.encode(x, table.locate(x), away_from_zero, {}) ? 1 : 0;
+      }
+    };
+    check(stochastic, 8, stochastic_nibbles<8, true, Short>(given, factor, words));
+    check(truncated_stochastic, 8, stochastic_nibbles<8, false, Short>(given, factor, words));
+    check(stochastic, 16, stochastic_nibbles<16, true, Short>(given, factor, words));
+    check(truncated_stochastic, 16, stochastic_nibbles<16, false, Short>(given, factor, words));
+  };
+  float values[8];
+  std::uint32_t words[8];
+  for (std::uint32_t bits = 0x3980; bits < 0x4120; bits += 3)
+    for (std::uint32_t word = 0; word < 256; word += 8) {
+      for (std::uint32_t i = 0; i < 8; ++i) {
+        values[i] = std::copysign(bit_cast<float>(bits << 16), random() % 2 == 0 ? 1.0f : -1.0f);
+        words[i] = (word + i) | (random() & 0xff00u);
+      }
+      try_eight(std::true_type{}, values, words);
+      try_eight(std::false_type{}, values, words);
+    }
+  for (int i = 0; i < 40000; ++i) {
+    for (int k = 0; k < 8; ++k) {
+      words[k] = static_cast<std::uint32_t>(random());
+      std::uint32_t bits = static_cast<std::uint32_t>(random()) % 0x7f80'0000u;
+      if (k % 4 != 0) bits = bits % 0x0800'0000u + 0x3900'0000u;
+      if (k % 4 == 1)
+        bits = bit_cast<std::uint32_t>(static_cast<float>(1 + random() % 0x6'0000) * 0x1p-16f);  // on the grid of words
+      if (k == 5) bits -= 1;
+      values[k] = bit_cast<float>(bits | static_cast<std::uint32_t>(random() & 0x8000'0000u));
+    }
+    try_eight(std::false_type{}, values, words);
+    for (float& x : values) x = bit_cast<float>(bit_cast<std::uint32_t>(x) & 0xffff'0000u);
+    try_eight(std::true_type{}, values, words);
+  }
+  CHECK(wrong == 0);
+  CHECK(control > 1000);  // another rounding
+}
+
+TEST_CASE("random bits come for neighbours at once, wherever they start") {
   auto const check_words = []<int Bits>(std::integral_constant<int, Bits>) {
     long wrong = 0;
     for (std::uint64_t index :
          {0ull, 16ull, 64ull, 4ull, 8ull, 12ull, 1ull, 7ull, 1023ull, (1ull << 34) - 8, ~0ull - 63}) {
-      std::uint32_t words[32];
-      detail::position_words<Bits, true, 32>(stochastic<Bits>{11, 13}, index, 0xaa00'0000u, words);
+      detail::random_run<Bits, 32> const run{stochastic<Bits>{11, 13}, index};
       for (std::uint64_t i = 0; i < 32; ++i) {
-        std::uint32_t const right = random_bits<Bits>(11, 13, index + i) << (24 - Bits);
-        wrong += words[i] != (0xaa00'0000u | right | 1u << (23 - Bits)) ? 1 : 0;
+        std::uint32_t const found = run.words[i * Bits / 32] >> i * Bits % 32 & ((1u << Bits) - 1);
+        wrong += found != random_bits<Bits>(11, 13, index + i) ? 1 : 0;
       }
     }
     CHECK(wrong == 0);
@@ -225,20 +262,18 @@ TEST_CASE("eight numbers become eight nibbles, eight signs their top bits") {
   long wrong = 0;
   for (int round = 0; round < 2000; ++round) {
     float ordinals[8];
-    std::uint32_t tops[8], right = 0, right_signs = 0;
+    std::uint32_t right = 0, right_signs = 0;
     detail::lane_values<float, 8> floats{};
     detail::lane_values<bf16_t, 8> pairs{};
     for (int i = 0; i < 8; ++i) {
       auto const nibble = static_cast<std::uint32_t>(random() % 16), bits = static_cast<std::uint32_t>(random());
       ordinals[i] = 0x1p23f + static_cast<float>(nibble);
-      tops[i] = nibble << 24 | (static_cast<std::uint32_t>(random()) & 0xff'ffffu);
       right |= nibble << 4 * i;
       right_signs |= (bits >> 31) << (4 * i + 3);
       floats.values[i] = bit_cast<float>(bits);
       pairs.words[i / 2] |= (bits >> 16) << i % 2 * 16;
     }
     wrong += detail::gather_nibbles(ordinals) != right ? 1 : 0;
-    wrong += detail::gather_top_bytes(tops) != right ? 1 : 0;
     wrong += detail::nibble_signs(floats, 0) != right_signs ? 1 : 0;
     wrong += detail::nibble_signs(pairs, 0) != right_signs ? 1 : 0;
   }

@@ -251,7 +251,7 @@ LOFT_HOST_DEVICE constexpr float add_error(float total, float const* values, int
   encode_span<format::shape.cols, false>(values, count, &scale, how, t, index, codes);
   for (int i = 0; i < count; ++i) {
     float const decoded = native::opaque(decode_element<format>(codes[i], scale, i, t.decode));
-    total = native::opaque(error::add(total, native::opaque(native::add(decoded, -values[i]))));
+    total = native::opaque(error::add(total, native::opaque(native::subtract(decoded, values[i]))));
   }
   return total;
 }

@@ -78,7 +78,7 @@ LOFT_HOST_DEVICE constexpr float add_lane_errors(V const& in, int first, int val
       auto const c =
           static_cast<code<typename format::element>>(words[i * bits / 32] >> i * bits % 32 & ((1u << bits) - 1));
       float const decoded = native::opaque(decode_element<format>(c, scale, col + i, t.decode));
-      float const next = native::opaque(error::add(sum, native::opaque(native::add(decoded, -in[first + i]))));
+      float const next = native::opaque(error::add(sum, native::opaque(native::subtract(decoded, in[first + i]))));
       sum = i < valid ? next : sum;
     }
     // The lane whose turn it is hands its sum to all.

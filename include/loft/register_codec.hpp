@@ -12,7 +12,7 @@
 #include "loft/block_scale.hpp"
 #include "loft/config.hpp"
 #include "loft/convert.hpp"
-#include "loft/formats.hpp"
+#include "loft/ladder.hpp"
 #include "loft/lanes.hpp"
 #include "loft/minifloat.hpp"
 #include "loft/native/cuda.hpp"
@@ -43,6 +43,10 @@ struct lane_values {
   LOFT_HOST_DEVICE constexpr float magnitude_times(int i, float factor) const noexcept {
     return native::multiply_magnitude((*this)[i], factor);
   }
+  /// The signs of values i and i + 1 on top of two halves, with other bits below.
+  LOFT_HOST_DEVICE constexpr std::uint32_t signs(int i) const noexcept {
+    return native::choose_bytes(bit_cast<std::uint32_t>((*this)[i]), bit_cast<std::uint32_t>((*this)[i + 1]), 0x7632);
+  }
 };
 template <int Count>
 struct lane_values<bf16_t, Count> {
@@ -58,10 +62,14 @@ struct lane_values<bf16_t, Count> {
     for (int i = 0; i < N / 2; ++i) pairs = native::max_halves(pairs, native::magnitude_pair(words[first / 2 + i]));
     return max(pairs << 16, pairs & 0xffff'0000u);
   }
-  LOFT_HOST_DEVICE constexpr float magnitude_times(int i, float factor) const noexcept {
+  LOFT_HOST_DEVICE constexpr float magnitude(int i) const noexcept {
     std::uint32_t const pair = native::magnitude_pair(words[i / 2]);
-    return native::multiply(bit_cast<float>(i % 2 == 0 ? pair << 16 : pair & 0xffff'0000u), factor);
+    return bit_cast<float>(i % 2 == 0 ? pair << 16 : pair & 0xffff'0000u);
   }
+  LOFT_HOST_DEVICE constexpr float magnitude_times(int i, float factor) const noexcept {
+    return native::multiply(magnitude(i), factor);
+  }
+  LOFT_HOST_DEVICE constexpr std::uint32_t signs(int i) const noexcept { return words[i / 2]; }
 };
 
 /// The signs of eight neighbours in the top bits of eight nibbles.
@@ -80,164 +88,6 @@ LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<T, Count> cons
                                 native::choose_bytes(word(i + 4), word(i + 6), 0x0073), 0x5410);
   };
   return (top(0) >> 4 & 0x0808'0808u) | (top(1) & 0x8080'8080u);
-}
-
-// ---- the ladder: codes of formats with few binades by multiply-adds alone
-// ----------------------------------------------------
-
-/// True for formats of a sign and a magnitude whose magnitudes span three binades and end in the middle of the last, as
-/// E2M1's do: 0 to 2, 2 to 4, 4 to 6 in units of its least normal.
-template <Format F>
-inline constexpr bool has_ladder = requires {
-  requires F::spec.is_signed && !F::spec.twos_complement && F::spec.has_zero && F::spec.mantissa_bits == 1;
-  requires F::spec.special == specials::none&& F::spec.max_exponent() == F::spec.min_exponent() + 2;
-};
-
-/// The roundings that the ladder knows: to nearest even, and by words of 8 or 16 random bits.
-template <class R>
-inline constexpr int ladder_bits = 0;
-template <int Bits>
-inline constexpr int ladder_bits<stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
-template <int Bits>
-inline constexpr int ladder_bits<truncated_stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
-template <class R>
-inline constexpr bool is_centred = false;
-template <int Bits>
-inline constexpr bool is_centred<stochastic_word<Bits>> = true;
-
-/// The ordinals of F as a function of the magnitude are three straight lines, one for each binade. Each line is a product
-/// clamped to [0, 1], exact because of that clamp; what was added before is a whole number wherever the next line
-/// starts, so each sum is exact but the one that rounds.
-template <Format F>
-struct ladder {
-  static constexpr float step = power_of_two(-F::spec.min_exponent() - 1);
-  static constexpr float whole = 0x1p23f;  ///< here the gap between floats is 1: a sum is rounded to an integer
-
-  /// whole + the ordinal of |v|, to nearest even.
-  LOFT_HOST_DEVICE static float nearest(float magnitude) noexcept {
-    float sum = native::fma(native::fma_saturated(magnitude, step, 0.0f), 4.0f, whole);
-    sum = native::fma(native::fma_saturated(magnitude, step, -1.0f), 2.0f, sum);
-    return native::fma(native::fma_saturated(magnitude, step, -2.0f), 1.0f, sum);
-  }
-};
-
-/// What the bits of the least normal, moved as stochastic_position moves them, are made up for with: a top byte.
-template <Format F>
-inline constexpr std::uint32_t position_base = 0u - bit_cast<std::uint32_t>(1.0f) * 4;
-
-/// The code of |v| under a random word, in the top byte. In units of the least normal: below it 1 + v, above it 2v has the
-/// fields of a float whose bits are the ordinal and its fraction in one number, and both are 2v + max(1 - v, 0). Cutting
-/// that sum to a float keeps every threshold: they lie on a grid that 1 - v is rounded to only from the side it is on.
-/// `word`: position_base, the random word behind its top byte, and where it is centred a half behind that.
-template <Format F>
-LOFT_HOST_DEVICE constexpr std::uint32_t stochastic_position(float magnitude, std::uint32_t word) noexcept {
-  constexpr float one = power_of_two(F::spec.min_exponent()), most = 2 * largest<F>;
-  float const above = native::fma_saturated(magnitude, -1.0f / one, 1.0f);
-  float const position = native::smaller(native::fma_toward_zero(magnitude, 2.0f / one, above), most / one);
-  return bit_cast<std::uint32_t>(position) * 4 + word;  // the ordinal moves from bit 22 to the top byte
-}
-
-/// Eight numbers whose top bytes are 0 to 15, as eight nibbles.
-LOFT_HOST_DEVICE constexpr std::uint32_t gather_top_bytes(std::uint32_t const* numbers) noexcept {
-  auto const four = [&](int i) {  // the top bytes of every second number from i
-    return native::choose_bytes(native::choose_bytes(numbers[i], numbers[i + 2], 0x0073),
-                                native::choose_bytes(numbers[i + 4], numbers[i + 6], 0x0073), 0x5410);
-  };
-  return four(0) | four(1) << 4;
-}
-
-/// Eight floats that hold whole + (0 to 15) as eight nibbles.
-LOFT_HOST_DEVICE constexpr std::uint32_t gather_nibbles(float const* ordinals) noexcept {
-  // The exponents of the floats fall off the top, but for what the lowest two leave there.
-  std::uint32_t result = bit_cast<std::uint32_t>(ordinals[7]);
-  for (int i = 6; i >= 0; --i) result = result * 16 + bit_cast<std::uint32_t>(ordinals[i]);
-  return result - (0x4b00'0000u + 0xb000'0000u);
-}
-
-/// True for roundings that are only asked for words from a multiple of a call's slots on.
-template <class R>
-inline constexpr bool starts_with_a_call = requires {
-  requires R::starts_with_a_call;
-};
-
-/// The random words of `Count` elements from `index` on, as stochastic_position takes them: one call of the generator for
-/// all of its slots, and one more where `index` is not their multiple.
-template <int Bits, bool Centred, int Count, class R>
-LOFT_HOST_DEVICE constexpr void position_words(R const& rounding, std::uint64_t index, std::uint32_t top,
-                                               std::uint32_t* words) noexcept {
-  constexpr int slots = 128 / Bits, needed = Count * Bits / 32, calls = (needed + 3) / 4;
-  constexpr std::uint32_t half = !Centred ? 0u : (Bits == 8 ? 0x8000u : 0x80u);
-  std::uint32_t raw[4 * calls + 4] = {};
-  auto const call = [&](int c) {
-    u32x4 random{};
-    std::uint64_t const number = index / slots + static_cast<unsigned>(c);
-    using generator = typename R::generator;
-    if constexpr (requires { rounding.keys; })
-      random = counter_words<generator>(rounding.keys, rounding.stream, number);
-    else random = counter_words<generator>(rounding.seed, rounding.stream, number);
-    raw[4 * c] = random.x;
-    raw[4 * c + 1] = random.y;
-    raw[4 * c + 2] = random.z;
-    raw[4 * c + 3] = random.w;
-  };
-  for (int c = 0; c < calls; ++c) call(c);
-  if constexpr (!starts_with_a_call<R>) {
-    int const skipped = static_cast<int>(index % slots) * Bits;
-    if (skipped != 0) {
-      call(calls);
-      for (int step = 2; step >= 1; --step)
-        if ((skipped / 32 & step) != 0)
-          for (int i = 0; i < 4 * calls + 4 - step; ++i) raw[i] = raw[i + step];
-      if (skipped % 32 != 0)
-        for (int i = 0; i < needed; ++i) raw[i] = raw[i] >> skipped % 32 | raw[i + 1] << (32 - skipped % 32);
-    }
-  }
-  for (int i = 0; i < Count; ++i) {
-    auto const at = static_cast<std::uint32_t>(i * Bits / 8 % 4);
-    // 8 bits: {0, half, word, top}; 16 bits: {half, word, word, top}, from the lowest byte.
-    std::uint32_t const selector = Bits == 8 ? 0x7054u | at << 8 : 0x7004u | (at + 1) << 8 | at << 4;
-    words[i] = native::choose_bytes(raw[i * Bits / 32], half | top, selector);
-  }
-}
-
-// ---- pairs of bfloat16: codes of nearest even without leaving 16-bit registers
-// ---------------------------------------------------
-
-/// True where values of T in power-of-two blocks of F are encoded as pairs.
-template <Format F, class T>
-inline constexpr bool has_pair_codes = requires {
-  requires std::is_same_v<T, bf16_t> && native::has_bf16_pairs && has_ladder<F>;
-};
-
-/// The codes of eight bfloat16 values, to nearest even, after division by 2^exponent. `exponent`: such that no value's
-/// exponent is 120 or more, and its own field is 7 at least.
-template <Format F>
-LOFT_HOST_DEVICE constexpr std::uint32_t encode_bf16_pairs(std::uint32_t const* words, int exponent) noexcept {
-  // |x| + M, where M's last place is the gap of F at |x|: the sum is rounded to F's grid, and its low bits count gaps.
-  constexpr int gap = 7 - F::spec.mantissa_bits;
-  auto const both = [](int x) { return static_cast<std::uint32_t>(x) * 0x1'0001u; };
-  int const field = exponent + 127 + F::spec.min_exponent();
-  std::uint32_t const least = both(field << 7);
-  std::uint32_t const most = both((exponent << 7) + static_cast<int>(bit_cast<std::uint32_t>(largest<F>) >> 16));
-  // Gaps counted, and two ordinals for each binade above the least: the exponent of the sum, moved beside them. One product
-  // does both and leaves the ordinal in the upper byte of each half; what the lower half spills into the upper one stays
-  // below that byte, because a sum has few bits there.
-  constexpr std::uint32_t beside = 256 + 4;
-  std::uint32_t const offset = both(2 * (field + gap)) << 8;
-  std::uint32_t ordinals[4] = {};
-  for (int i = 0; i < 4; ++i) {
-    std::uint32_t const magnitude = native::min_halves(native::magnitude_pair(words[i]), most);
-    std::uint32_t const binade = native::max_halves(magnitude & 0x7f80'7f80u, least);
-    ordinals[i] = native::fma_bf16_pairs(binade, both((gap + 127) << 7), magnitude) * beside - offset;
-  }
-  auto const select = [](std::uint32_t mask, std::uint32_t a, std::uint32_t b) { return (a & mask) | (b & ~mask); };
-  auto const four = [&](int i) {  // nibbles of elements 2i to 2i + 3 in the bytes 0 and 2
-    std::uint32_t const codes = native::choose_bytes(ordinals[i], ordinals[i + 1], 0x7531);
-    std::uint32_t const signs = native::choose_bytes(words[i], words[i + 1], 0x7531) >> 4;
-    std::uint32_t const bytes = select(0x0808'0808u, signs, codes);
-    return select(0x000f'000fu, bytes, bytes >> 4);
-  };
-  return native::choose_bytes(four(0), four(2), 0x6420);
 }
 
 // ---- any operand
@@ -330,31 +180,37 @@ LOFT_HOST_DEVICE constexpr void encode_words(V const& in, int first, code<typena
     }
   }
   if constexpr (climbs<Operand> && !machine_has_it) {
-    constexpr int random = ladder_bits<drawn_rounding<Operand>>;
-    std::uint32_t words[random == 0 ? 1 : Count] = {};
-    if constexpr (random != 0) {
-      position_words<random, is_centred<drawn_rounding<Operand>>, Count>(how.rounding, index, position_base<element>,
-                                                                         words);
-    }
+    constexpr int random_bits = ladder_bits<drawn_rounding<Operand>>;
+    // A power of two is left to the multiply-adds that follow; bfloat16 has its magnitudes already.
+    constexpr bool folds = random_bits != 0 && is_power_of_two_format<typename format::scale> &&
+                           !has_constant<Operand> && std::is_same_v<typename V::value_type, bf16_t>;
     auto factors = register_factors<Operand>(scale, t, col);
+    auto const magnitude = [&](int i) {
+      if constexpr (folds) return in.magnitude(first + i);
+      else if constexpr (has_constant<Operand>)
+        return native::multiply(in.magnitude_times(first + i, factors.encode), factors.decode);
+      else return in.magnitude_times(first + i, factors.decode);
+    };
+    [[maybe_unused]] auto const random = [&] {
+      if constexpr (random_bits != 0) return random_run<random_bits, Count>(how.rounding, index);
+      else return 0;
+    }();
     for (int i = 0; i < Count; i += 8) {
-      float magnitudes[8] = {};
       if (i != 0 && i % alike == 0) factors = register_factors<Operand>(scale, t, col + i);
-      for (int k = 0; k < 8; ++k) {
-        if constexpr (has_constant<Operand>)
-          magnitudes[k] = native::multiply(in.magnitude_times(first + i + k, factors.encode), factors.decode);
-        else magnitudes[k] = in.magnitude_times(first + i + k, factors.decode);
-      }
-      std::uint32_t codes = 0;
-      if constexpr (random == 0) {
+      float magnitudes[8] = {};
+      for (int k = 0; k < 8; ++k) magnitudes[k] = magnitude(i + k);
+      if constexpr (random_bits == 0) {
         for (float& each : magnitudes) each = ladder<element>::nearest(each);
-        codes = gather_nibbles(magnitudes);
+        out[i / 8] = is_nan ? 0u : gather_nibbles(magnitudes) | nibble_signs(in, first + i);
       } else {
-        std::uint32_t positions[8] = {};
-        for (int k = 0; k < 8; ++k) positions[k] = stochastic_position<element>(magnitudes[k], words[i + k]);
-        codes = gather_top_bytes(positions);
+        std::uint32_t signs[4] = {};
+        for (int k = 0; k < 4; ++k) signs[k] = in.signs(first + i + 2 * k);
+        constexpr float quarter = power_of_two(-element::spec.min_exponent() - 2);
+        std::uint32_t const codes = stochastic_codes<element, random_bits, is_centred<drawn_rounding<Operand>>, folds>(
+            magnitudes, folds ? native::multiply(factors.decode, quarter) : quarter, signs,
+            random.words + i * random_bits / 32);
+        out[i / 8] = is_nan ? 0u : codes;
       }
-      out[i / 8] = is_nan ? 0u : codes | nibble_signs(in, first + i);
     }
   } else if constexpr (converts_pairs<Operand>) {
     for (int i = 0; i < Count * bits / 32; ++i) out[i] = 0;

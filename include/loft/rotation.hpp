@@ -61,7 +61,7 @@ LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
       int const i = pair / Distance * 2 * Distance + pair % Distance;
       float const a = values[i], b = values[i + Distance];
       values[i] = native::add(a, b);
-      values[i + Distance] = native::add(a, negated(b));
+      values[i + Distance] = native::subtract(a, b);
     }
     butterflies<2 * Distance, End, Count>(values);
   }
@@ -90,7 +90,7 @@ struct hadamard {
         for (int i = first; i < first + distance; ++i) {
           T const a = run[i], b = run[i + distance];
           run[i] = native::add(a, b);
-          run[i + distance] = native::add(a, detail::negated(b));
+          run[i + distance] = native::subtract(a, b);
         }
       }
     }

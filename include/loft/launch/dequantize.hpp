@@ -95,9 +95,10 @@ LOFT_HOST_DEVICE inline void decode_pairs(std::uint32_t codes, int exponent, std
   std::uint32_t const near = both((fields_exponent<F> + 127) << 7), far = power(exponent);
   std::uint32_t halves[4] = {};  // elements i and i + 4
   for (int i = 0; i < 4; ++i) {
-    std::uint32_t const sign = i < 3 ? codes << (12 - 4 * i) : codes;
-    std::uint32_t const fields = 4 * i < up ? codes << (up - 4 * i) : codes >> (4 * i - up);
-    std::uint32_t const value = (sign & 0x8000'8000u) | (fields & both(F::spec.magnitude_mask() << up));
+    // Each nibble twice: with its sign on top of a half, and with its fields where a bfloat16 has them.
+    std::uint32_t const nibbles = (i < 2 ? codes : codes >> 8) & (i % 2 == 0 ? 0x000f'000fu : 0x00f0'00f0u);
+    std::uint32_t const twice = nibbles * (i % 2 == 0 ? 0x1000u + (1u << up) : 0x100u + (1u << (up - 4)));
+    std::uint32_t const value = twice & (0x8000'8000u | both(F::spec.magnitude_mask() << up));
     halves[i] = native::multiply_bf16_pairs(native::multiply_bf16_pairs(value, near), far);
   }
   pairs[0] = native::choose_bytes(halves[0], halves[1], 0x5410);
@@ -173,32 +174,29 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
   std::uint8_t const* const codes = a.in.codes + row * packed_bytes<element>(a.grid.cols);
   float t = a.tensor_decode;
   if constexpr (has_tensor_scale<format>) t = *a.in.tensor_scale;
-  std::uint32_t words[rounds][(bits + 3) / 4] = {};
-  code<typename format::scale> scales[rounds] = {};
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    std::int64_t const col = first + round * step;
-    if (col >= a.grid.cols) continue;
-    scales[round] = a.in.scales[detail::scale_index<format, Layout>(row, col / format::shape.cols, a.grid.cols)];
-    int const valid = static_cast<int>(detail::min<std::int64_t>(count, a.grid.cols - col));
-    load_eight<element, Wide>(codes + col * bits / 8, (valid * bits + 7) / 8, words[round]);
-  }
-#pragma unroll
-  for (int round = 0; round < rounds; ++round) {
-    std::int64_t const col = first + round * step;
-    int const valid = static_cast<int>(detail::clamp<std::int64_t>(a.grid.cols - col, 0, count));
+  struct part {
+    std::uint32_t words[(bits + 3) / 4];
+    code<typename format::scale> scale;
+  };
+  auto const load = [&](std::int64_t col, int valid) {
+    part result{};
+    result.scale = a.in.scales[detail::scale_index<format, Layout>(row, col / format::shape.cols, a.grid.cols)];
+    load_eight<element, Wide>(codes + col * bits / 8, (valid * bits + 7) / 8, result.words);
+    return result;
+  };
+  auto const work = [&](part const& from, std::int64_t col, int valid) {
     if constexpr (Wide && decodes_pairs<Operand, T>) {
-      int const exponent = static_cast<int>(scales[round]) - format::scale::spec.bias;
+      int const exponent = static_cast<int>(from.scale) - format::scale::spec.bias;
       if (exponent < 119) {
         std::uint32_t pairs[4];
-        decode_pairs<element>(words[round][0], exponent, pairs);
+        decode_pairs<element>(from.words[0], exponent, pairs);
         if (valid > 0) store_words(&a.out(row, col), pairs);
-        continue;
+        return;
       }
     }
     float values[count];
     bool small =
-        dequantize_eight<Operand>(words[round], scales[round], static_cast<int>(col % format::shape.cols), t, values);
+        dequantize_eight<Operand>(from.words, from.scale, static_cast<int>(col % format::shape.cols), t, values);
     if constexpr (detail::rotates<Operand>) {
       lane_group<detail::max(1, detail::rotation_size<Operand> / count)> const group;
       a.how.rotation.template invert_lanes<count>(values, group);
@@ -207,6 +205,20 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
       small = false;
     }
     if (valid > 0) store_numbers<Wide>(&a.out(row, col), a.out.col_stride, values, valid, small);
+  };
+  if (rounds > 1 && place.col + rounds * step <= a.grid.cols) {
+    part parts[rounds];
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) parts[round] = load(first + round * step, count);
+#pragma unroll
+    for (int round = 0; round < rounds; ++round) work(parts[round], first + round * step, count);
+    return;
+  }
+#pragma unroll 1
+  for (int round = 0; round < rounds; ++round) {
+    std::int64_t const col = first + round * step;
+    int const valid = static_cast<int>(detail::clamp<std::int64_t>(a.grid.cols - col, 0, count));
+    work(valid > 0 ? load(col, valid) : part{}, col, valid);  // the others of a run exchange with lanes beyond the end
   }
 }
 

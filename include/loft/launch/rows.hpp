@@ -134,8 +134,6 @@ template <class Operand, int Count, LaneGroup G, class V>
   }
 }
 
-/// Quantizes a part of one row. A row is a multiple of a lane's values; lanes beyond its end work on zeros, because the
-/// others exchange with them.
 /// A stochastic rounding of lanes whose generator's keys are made once; on the host they are constants of the launch.
 template <class R>
 struct keyed {
@@ -174,7 +172,8 @@ constexpr auto with_keys(operand<B, Rule, R, Rotation, N> const& how) noexcept {
   }
 }
 
-/// DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all keys made of it.
+/// Quantizes a part of one row. A row is a multiple of what the lanes of a group have, so that at its end whole groups
+/// are left out. DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all keys made of it.
 template <class Operand, class T, class Layout, bool DeviceSeed>
 __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_arguments<Operand, T> const a) {
   using format = typename Operand::format;
@@ -188,22 +187,16 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
   Operand how = a.how;
   if constexpr (DeviceSeed) take_seed(how, a.from.seed);
   tensor_scale const t = a.from.scale != nullptr ? *a.from.scale : a.t;
-  detail::lane_values<held<T>, count> values[rounds] = {};
   T const* const from = a.data + place.row * a.row_stride + first;
-#pragma unroll
-  for (int i = 0; i < rounds; ++i)
-    if (first + i * step < a.cols) values[i] = load_values<T, count>(from + i * step);
   // Everything is counted from the first round's place: what is added is constant.
   auto const at = static_cast<std::uint64_t>(place.row * a.cols + first);
   std::uint8_t* const codes = a.out.codes + at * bits / 8;
   auto* const scales = a.out.scales + at / format::shape.cols;
-#pragma unroll
-  for (int i = 0; i < rounds; ++i) {
+  auto const work = [&](detail::lane_values<held<T>, count> const& values, int i) {
     auto const result =
-        quantize_loaded<Operand, count>(values[i], count, how, t, at + static_cast<unsigned>(i * step), group);
-    if (first + i * step >= a.cols) continue;
+        quantize_loaded<Operand, count>(values, count, how, t, at + static_cast<unsigned>(i * step), group);
     store_words(codes + i * (step * bits / 8), result.words);
-    if (lanes != 1 && group.rank() % lanes != 0) continue;
+    if (lanes != 1 && group.rank() % lanes != 0) return;
     for (int b = 0; b < blocks; ++b) {
       if constexpr (std::is_same_v<Layout, row_major>) {
         scales[i * (step / format::shape.cols) + b] = result.scales[b];
@@ -212,7 +205,17 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
         a.out.scales[detail::scale_index<format, Layout>(place.row, col, a.cols)] = result.scales[b];
       }
     }
+  };
+  if (rounds > 1 && place.col + rounds * step <= a.cols) {
+    detail::lane_values<held<T>, count> values[rounds];
+#pragma unroll
+    for (int i = 0; i < rounds; ++i) values[i] = load_values<T, count>(from + i * step);
+#pragma unroll
+    for (int i = 0; i < rounds; ++i) work(values[i], i);
+    return;
   }
+#pragma unroll 1
+  for (int i = 0; i < rounds && first + i * step < a.cols; ++i) work(load_values<T, count>(from + i * step), i);
 }
 
 }  // namespace loft::launch

@@ -61,6 +61,21 @@ template <class T>
   return a + b;
 }
 
+/// a - b, as add.
+template <class T>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T subtract(T a, T b) noexcept {
+#if defined(__CUDA_ARCH__)
+  if constexpr (sizeof(T) == 4) {
+    if (!constant_evaluated()) {
+      float difference;  // as one instruction: a negation may flush
+      asm("sub.rn.f32 %0, %1, %2;" : "=f"(difference) : "f"(a), "f"(b));
+      return difference;
+    }
+  }
+#endif
+  return a - b;
+}
+
 /// 1 / x for x > 0, at most the largest float: nothing overflows, and nothing is divided by zero.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float reciprocal(float x) noexcept {
   bool const tiny = bit_cast<std::uint32_t>(x) <= 0x0020'0000u;  // 2^-128, whose reciprocal is no float

@@ -56,6 +56,20 @@ inline constexpr bool has_bf16_pairs = false;
   return detail::min(a & 0xffff'0000u, b & 0xffff'0000u) | detail::min(a & 0xffffu, b & 0xffffu);
 }
 
+/// Two numbers from 2^-14 on in half precision, cut towards zero, the first in the low half; from 2^16 on any half that
+/// is larger than all that are less.
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t half_pair_toward_zero(float low, float high) noexcept {
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+  if (!constant_evaluated()) {
+    std::uint32_t pair = 0;
+    asm("cvt.rz.f16x2.f32 %0, %1, %2;" : "=r"(pair) : "f"(high), "f"(low));
+    return pair;
+  }
+#endif
+  auto const half = [](float x) { return detail::min(bit_cast<std::uint32_t>(x) - (112u << 23), 0x0fff'ffffu) >> 13; };
+  return half(high) << 16 | half(low);
+}
+
 /// a * b + c for each half as bfloat16, rounded once. For targets with has_bf16_pairs.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t fma_bf16_pairs(
     std::uint32_t a, [[maybe_unused]] std::uint32_t b, [[maybe_unused]] std::uint32_t c) noexcept {
@@ -93,6 +107,20 @@ inline constexpr bool has_bf16_pairs = false;
   for (int i = 0; i < 4; ++i)
     result |= static_cast<std::uint32_t>(both >> ((selector >> 4 * i & 7u) * 8) & 0xffu) << 8 * i;
   return result;
+}
+
+/// The bits of `a` where `mask` has ones, else those of `b`. Written as an instruction, because compilers make two of it
+/// where they know some bits.
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t choose_bits(std::uint32_t mask, std::uint32_t a,
+                                                                            std::uint32_t b) noexcept {
+#if defined(__CUDA_ARCH__)
+  if (!constant_evaluated()) {
+    std::uint32_t result = 0;
+    asm("lop3.b32 %0, %1, %2, %3, 0xca;" : "=r"(result) : "r"(mask), "r"(a), "r"(b));
+    return result;
+  }
+#endif
+  return (a & mask) | (b & ~mask);
 }
 
 /// |a| * b, rounded once, subnormals kept.
