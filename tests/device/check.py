@@ -21,7 +21,8 @@ SLACK = 1.15
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-Wno-pass-failed"]
 # What the names of kernels are told without: the usual arguments of templates.
 SHORTER = (("(anonymous namespace)::", ""), ("loft::", ""), ("launch::", ""), ("void ", ""), (", (nonfinite)0", ""),
-           (", no_rotation", ""), (", row_major", ""), ("minifloat<bf16>", "bf16_t"), ("minifloat<fp16>", "fp16_t"),
+           (", no_rotation", ""), (", row_major, 128", ""),
+           (", row_major, 64", ", 64 rows"),(", row_major", ""), ("minifloat<bf16>", "bf16_t"), ("minifloat<fp16>", "fp16_t"),
            ("basic_stochastic<stochastic_word<8>, philox4x32<10> >", "stochastic<8>"),
            ("basic_two_level<0, false>", "two_level"))
 # An instruction of AMD's assembly. What follows a function's end is padding.

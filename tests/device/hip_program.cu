@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The launchers in HIP's dialect, on a machine without a GPU: what they refuse, and what they make of a failed launch.
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 
@@ -7,6 +8,9 @@
 
 extern "C" int loft_stub_registered_kernels();
 extern "C" int loft_stub_refused_launches();
+extern "C" std::size_t loft_stub_largest_shared();
+
+loft::status all_float_tiles(float const* values, std::uint8_t* codes, std::uint8_t* scales, std::uint32_t* factors);
 
 namespace {
 
@@ -18,8 +22,9 @@ void check(bool holds, char const* what) {
   ++failures;
 }
 
-alignas(16) float values[4 * 64];
-alignas(16) std::uint8_t codes[4 * 64 / 2 + 16], scales[4 * 2];
+alignas(16) float values[128 * 128];
+alignas(16) std::uint8_t codes[128 * 128], scales[128 * 4];
+std::uint32_t factors[2];
 
 }  // namespace
 
@@ -41,6 +46,10 @@ int main() {
   refused.cols = 32;
   check(loft::hip::quantize(refused, out, mxfp4{}, {}) == status::shape_mismatch, "another shape is refused");
   check(loft_stub_refused_launches() == launches, "what is refused launches nothing");
+
+  check(all_float_tiles(values, codes, scales, factors) == status::launch_failed, "tiles of floats come to a launch");
+  check(loft_stub_largest_shared() == 64 * 1024,
+        "no launch asks for more than 64 KiB of shared memory, and one for all");
 
   std::printf("%d kernels, %d failures\n", loft_stub_registered_kernels(), failures);
   return failures == 0 ? 0 : 1;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A HIP runtime of a machine without a GPU: kernels are registered and counted, and every launch fails.
+// A HIP runtime of a machine without a GPU: kernels are registered and counted, and every launch fails. The most shared
+// memory that one asked for is kept.
 #include <cstddef>
 
 namespace {
 int registered_kernels = 0, refused_launches = 0;
+std::size_t largest_shared = 0;
 constexpr int no_device = 100;
 }  // namespace
 
@@ -14,6 +16,7 @@ struct three {
 extern "C" {
 int loft_stub_registered_kernels() { return registered_kernels; }
 int loft_stub_refused_launches() { return refused_launches; }
+std::size_t loft_stub_largest_shared() { return largest_shared; }
 
 void** __hipRegisterFatBinary(void*) {
   static void* handle = nullptr;
@@ -26,7 +29,8 @@ void __hipRegisterFunction(void**, void const*, char*, char const*, unsigned, vo
 void __hipRegisterVar(void**, void*, char*, char const*, int, std::size_t, int, int) {}
 int __hipPushCallConfiguration(three, three, std::size_t, void*) { return 0; }
 int __hipPopCallConfiguration(three*, three*, std::size_t*, void**) { return 0; }
-int hipLaunchKernel(void const*, three, three, void**, std::size_t, void*) {
+int hipLaunchKernel(void const*, three, three, void**, std::size_t shared, void*) {
+  if (shared > largest_shared) largest_shared = shared;
   ++refused_launches;
   return no_device;
 }

@@ -40,6 +40,11 @@ done
 for part in 1 2; do
   program "launches_rules_$part" tests/gpu/launches_rules.cu "-DLOFT_TEST_PART=$part"
 done
+# The tiles of floats that AMD's chips have.
+program launches_formats_amd tests/gpu/launches_formats.cu -DLOFT_TEST_NUMBER=float -DLOFT_TEST_SHARED_LIMIT=65536
+for part in 1 2; do
+  program "launches_rules_${part}_amd" tests/gpu/launches_rules.cu "-DLOFT_TEST_PART=$part" -DLOFT_TEST_SHARED_LIMIT=65536
+done
 program launches_calls tests/gpu/launches_calls.cu
 program launches_large tests/gpu/launches_large.cu
 

@@ -3,7 +3,8 @@
 // one type of number.
 //
 // nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude -Itests/gpu -DLOFT_TEST_NUMBER=bf16_t tests/gpu/launches_formats.cu
-// with bf16_t, fp16_t and float in turn. Exit code 1 where a byte differs, 2 without a GPU.
+// with bf16_t, fp16_t and float in turn; float with -DLOFT_TEST_SHARED_LIMIT=65536 too:
+// AMD's tiles. Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 
 #if !defined(LOFT_TEST_NUMBER)

@@ -7,6 +7,24 @@
 
 namespace launches {
 
+#if defined(LOFT_TEST_SHARED_LIMIT)
+/// CUDA, with the shared memory of another chip: 65536 gives the tiles of AMD's.
+struct limited_device {
+  using stream = launch::cuda_device::stream;
+  static constexpr int shared_limit = LOFT_TEST_SHARED_LIMIT;
+  template <class... Arguments>
+  static status launch(Arguments... arguments) noexcept {
+    return launch::cuda_device::launch(arguments...);
+  }
+  static status zero(void* memory, std::size_t bytes, stream on) noexcept {
+    return launch::cuda_device::zero(memory, bytes, on);
+  }
+};
+using gpu = launch::launcher<limited_device>;
+#else
+using gpu = cuda;
+#endif
+
 /// What the host makes of a matrix.
 template <BlockFormat B>
 struct answer {
@@ -86,14 +104,14 @@ inline cuda::context context_of(unsigned char* workspace, std::int64_t bytes, on
 template <class Layout, class Operand, class T>
 void compare_quantize(matrix_view<T const> in, Operand const& how, answer<typename Operand::format> const& right,
                       int shift, on_device const& d = {}) {
-  constexpr std::int64_t bytes = cuda::workspace_bytes<Operand>();
+  constexpr std::int64_t bytes = gpu::workspace_bytes<Operand>();
   image parts;
   quantized_parts<typename Operand::format, Layout> const out(parts, in.rows, in.cols, shift);
   std::int64_t const workspace = parts.add_ignored(bytes);
   compare_image(
       parts,
       [&](unsigned char* base) {
-        return cuda::quantize(in, out.view(base), how, context_of(base + workspace, bytes, d), Layout{});
+        return gpu::quantize(in, out.view(base), how, context_of(base + workspace, bytes, d), Layout{});
       },
       [&](unsigned char* base) { out.write(base, right); });
 }
@@ -102,7 +120,7 @@ template <class Layout, class First, class Second, class T>
 void compare_both(matrix_view<T const> in, First const& how, Second const& cols_how,
                   answer<typename First::format> const& right, answer<typename Second::format> const& cols_right,
                   int shift, on_device const& d = {}) {
-  constexpr std::int64_t bytes = cuda::workspace_bytes<First>() + cuda::workspace_bytes<Second>();
+  constexpr std::int64_t bytes = gpu::workspace_bytes<First>() + gpu::workspace_bytes<Second>();
   image parts;
   quantized_parts<typename First::format, Layout> const out(parts, in.rows, in.cols, shift);
   quantized_parts<typename Second::format, Layout> const cols_out(parts, in.cols, in.rows, shift);
@@ -110,7 +128,7 @@ void compare_both(matrix_view<T const> in, First const& how, Second const& cols_
   compare_image(
       parts,
       [&](unsigned char* base) {
-        return cuda::quantize_both(in, out.view(base), how, cols_out.view(base), cols_how,
+        return gpu::quantize_both(in, out.view(base), how, cols_out.view(base), cols_how,
                                    context_of(base + workspace, bytes, d), Layout{});
       },
       [&](unsigned char* base) {

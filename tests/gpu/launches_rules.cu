@@ -3,7 +3,8 @@
 // of scales, amax and seed from device memory.
 //
 // nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude -Itests/gpu -DLOFT_TEST_PART=1 tests/gpu/launches_rules.cu
-// and with 2 for the second half, which keeps compile time in bounds. Exit code 1 where a byte differs, 2 without a GPU.
+// and with 2 for the second half, which keeps compile time in bounds; -DLOFT_TEST_SHARED_LIMIT=65536:
+// AMD's tiles. Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 
 #if !defined(LOFT_TEST_PART)
@@ -81,6 +82,8 @@ void two_levels() {
   one<float>("nvfp4, four_over_six<absolute_error>", operand<nvfp4, four_over_six<absolute_error>>{});
   one<bf16_t>("nvfp4, four_over_six<maximal_error>", operand<nvfp4, four_over_six<maximal_error>>{});
   one<bf16_t>("square<nvfp4, 16>, four_over_six<>", operand<square<nvfp4, 16>, four_over_six<>>{});
+  one<float>("square<nvfp4, 64>, four_over_six<>", operand<square<nvfp4, 64>, four_over_six<>>{});
+  one<bf16_t>("square<nvfp4, 128>, four_over_six<>", operand<square<nvfp4, 128>, four_over_six<>>{});
   seeded<bf16_t>("nvfp4, unbiased_two_level_256, stochastic<>",
                  operand<nvfp4, unbiased_two_level_256, stochastic<>>{{}, {4, 9}});
   with_amax<float>("if4", operand<if4>{});
@@ -96,6 +99,8 @@ void layouts() {
   both<bf16_t, tiled_128x4>("both, mxfp4, tiled_128x4", operand<mxfp4>{}, operand<mxfp4>{});
   both<bf16_t, tiled_128x4>("both, square<nvfp4, 16>, tiled_128x4", operand<square<nvfp4, 16>>{},
                             operand<square<nvfp4, 16>>{});
+  both<float, tiled_128x4>("both, square<mxfp4, 64>, tiled_128x4", operand<square<mxfp4, 64>>{},
+                           operand<square<mxfp4, 64>>{});
 }
 
 void run_all() {
@@ -171,6 +176,8 @@ void two_outputs() {
   both<bf16_t>("both, hadamard<128> and hadamard<16>", mx_rotated<hadamard<128>>{}, mx_rotated<hadamard<16>>{});
   using tile = operand<square<mxfp4, 32>, ceil_scale, stochastic<8>>;
   both<bf16_t>("both, square<mxfp4, 32>, stochastic", tile{{}, {6, 5}}, tile{{}, {6, 5}});
+  using large = operand<fp8_128x128, default_rule<fp8_128x128>, stochastic<8>>;
+  both<float>("both, fp8_128x128, stochastic", large{{}, {6, 5}}, large{{}, {7, 5}});
 }
 
 void run_all() {

@@ -16,43 +16,46 @@
 namespace loft::launch {
 
 /// The scales of the tile's blocks of several rows, and the maxima of parts of their rows on the way, in shared memory
-/// behind the tile.
+/// behind the tile. The table is that of whole blocks: `pieces` tiles, one below the other, where one is not so tall.
 template <class Operand, int Rows, int Cols>
 struct block_table {
   using format = typename Operand::format;
   static constexpr int tall = format::shape.rows, wide = format::shape.cols;
-  static constexpr int across = Cols / wide, down = Rows / tall;
+  static constexpr int lines = detail::max(Rows, tall), pieces = lines / Rows;
+  static constexpr int across = Cols / wide, down = lines / tall;
   static constexpr int part = detail::min(wide, tile_values_a_lane<Operand>);  ///< columns of a maximum
   using scale_code = code<typename format::scale>;
-  static constexpr int maxima_bytes = Rows * (Cols / part) * 4;
+  static constexpr int maxima_bytes = lines * (Cols / part) * 4;
   static constexpr int bytes = maxima_bytes + (down * across * static_cast<int>(sizeof(scale_code)) + 15) / 16 * 16;
 
-  std::uint32_t* maxima;  ///< [Cols / part][Rows]
+  std::uint32_t* maxima;  ///< [Cols / part][lines]
   scale_code* scales;     ///< [down][across]
 };
 
 /// The values of all parts of a tile that a thread has, in registers from the first phase to the last.
-template <class Operand, class T>
+template <class Operand, class T, int Rows>
 struct held_parts {
-  static constexpr int count = tile_values_a_lane<Operand>;
-  static constexpr int parts = tile_tuning::rows * tile_tuning::cols / count / tile_tuning::threads;
+  static constexpr int count = tile_values_a_lane<Operand>, of_tile = Rows * tile_tuning::cols / count;
+  static constexpr int parts = detail::max(1, of_tile / tile_tuning::threads);
   detail::lane_values<held<T>, count> values[parts];
 };
 
 /// Phase one for blocks of several rows: the maxima of what the operand sees. With a rotation the row is rotated here and
-/// again where it is encoded.
+/// again where it is encoded. `above`: rows of the table above this piece of it.
 template <class Operand, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void find_maxima(staged_tile<T, Rows, Cols> tile, block_table<Operand, Rows, Cols> table,
-                                         Operand const& how, held_parts<Operand, T>& mine) noexcept {
-  constexpr int count = tile_values_a_lane<Operand>, part = block_table<Operand, Rows, Cols>::part;
+                                         Operand const& how, held_parts<Operand, T, Rows>& mine, int above) noexcept {
+  using table_type = block_table<Operand, Rows, Cols>;
+  constexpr int count = tile_values_a_lane<Operand>, part = table_type::part;
   lane_group<detail::max(1, tile_run<Operand> / count)> const group;
   auto const [start, first] = part_of<count, Cols>();
 #pragma unroll
-  for (int i = 0; i < held_parts<Operand, T>::parts; ++i) {
+  for (int i = 0; i < held_parts<Operand, T, Rows>::parts; ++i) {
     int const line = start + i * (tile_tuning::threads * count / Cols);
+    if (held_parts<Operand, T, Rows>::of_tile < tile_tuning::threads && line >= Rows) break;
     auto const put = [&, first = first](auto const& values) {
       for (int b = 0; b < count / part; ++b)
-        table.maxima[(first / part + b) * Rows + line] = values.template amax<part>(b * part);
+        table.maxima[(first / part + b) * table_type::lines + above + line] = values.template amax<part>(b * part);
     };
     mine.values[i] = tile_values<false, count>(tile, line, first);
     if constexpr (detail::rotates<Operand> || Operand::policy == nonfinite::saturate)
@@ -85,6 +88,8 @@ LOFT_HOST_DEVICE inline void choose_scales(staged_tile<T, Rows, Cols> tile, bloc
   using table_type = block_table<Operand, Rows, Cols>;
   constexpr int tall = table_type::tall, wide = table_type::wide, across = table_type::across;
   static_assert(!detail::has_statistic<Operand>, "blocks of several rows: rules that look at the maximum alone");
+  static_assert(!detail::has_candidates<Operand> || table_type::pieces == 1,
+                "a scale among candidates: the target's shared memory has no room for the whole block");
   constexpr int blocks = table_type::down * across, lanes = detail::clamp(tile_tuning::threads / blocks, 1, 32);
   lane_group<lanes> const group;
   for (int unit = thread_index(); unit < detail::max(blocks * lanes, 32); unit += tile_tuning::threads) {
@@ -92,7 +97,7 @@ LOFT_HOST_DEVICE inline void choose_scales(staged_tile<T, Rows, Cols> tile, bloc
     std::uint32_t amax = 0;
     for (int p = 0; p < wide / table_type::part; ++p)
       for (int r = unit % lanes; r < tall; r += lanes)
-        amax = detail::max(amax, table.maxima[(col / table_type::part + p) * Rows + row + r]);
+        amax = detail::max(amax, table.maxima[(col / table_type::part + p) * table_type::lines + row + r]);
     amax = detail::largest_word<lanes>(amax, group);
     if (unit % lanes != 0 || unit / lanes >= blocks || top + row >= in.rows || left + col >= in.cols) continue;
     auto scale = detail::scale_of(amax, {}, how, t, 0);

@@ -17,6 +17,7 @@ namespace launch {
 /// How CUDA starts a kernel. Errors come back from the very call that met them.
 struct cuda_device {
   using stream = cudaStream_t;
+  static constexpr int shared_limit = shared_bytes();
 
   template <class... Parameters, class... Arguments>
   static status launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, int shared, stream on,

@@ -19,6 +19,7 @@ namespace launch {
 /// How HIP starts a kernel. Errors come back from the very call that met them.
 struct hip_device {
   using stream = hipStream_t;
+  static constexpr int shared_limit = shared_bytes();
 
   template <class... Parameters, class... Arguments>
   static status launch(void (*kernel)(Parameters...), unsigned blocks, unsigned threads, int shared, stream on,

@@ -16,10 +16,10 @@ namespace loft::launch {
 
 /// The codes of a tile in shared memory, where they wait to be written as columns: squares of 8 x 8 nibbles or 4 x 4
 /// bytes, whose words lie so that the words of one column of squares are in different banks.
-template <int Bits, int Cols>
+template <class Operand, int Rows, int Cols>
 struct kept_codes {
-  static constexpr int side = 32 / Bits, pitch = Cols / side;
-  static constexpr int bytes = tile_tuning::rows * pitch * 4;
+  static constexpr int side = 32 / Operand::format::element::spec.bits(), pitch = Cols / side;
+  static constexpr int bytes = Rows * pitch * 4;
   std::uint32_t* data;
 
   LOFT_HOST_DEVICE std::uint32_t& at(unsigned line, unsigned word) const noexcept {
@@ -86,13 +86,13 @@ LOFT_HOST_DEVICE inline void gather_columns(std::uint32_t* words) noexcept {
 /// The codes and scales of the transpose of a whole tile from those of its rows, for scales in row-major order. A thread
 /// has one square at a time, its neighbours those below, so that they write neighbours.
 template <class Operand, int Rows, int Cols>
-LOFT_HOST_DEVICE inline void write_transposed(kept_codes<Operand::format::element::spec.bits(), Cols> kept,
+LOFT_HOST_DEVICE inline void write_transposed(kept_codes<Operand, Rows, Cols> kept,
                                               block_table<Operand, Rows, Cols> table,
                                               quantized_view<typename Operand::format> out, std::int64_t top,
                                               std::int64_t left) noexcept {
   using format = typename Operand::format;
   constexpr int bits = format::element::spec.bits(), side = 32 / bits, down = Rows / side;
-  constexpr int wide = format::shape.cols, across = Cols / wide;
+  constexpr int wide = format::shape.cols, across = Cols / wide, along = detail::max(1, Rows / wide);
   std::int64_t const row_bytes = packed_bytes<typename format::element>(out.cols);
   for (int unit = thread_index(); unit < down * (Cols / side); unit += tile_tuning::threads) {
     int const below = unit % down, beside = unit / down;
@@ -109,8 +109,8 @@ LOFT_HOST_DEVICE inline void write_transposed(kept_codes<Operand::format::elemen
       store_words(to + i * row_bytes, column);
     }
   }
-  for (int i = thread_index(); i < across * (Rows / wide); i += tile_tuning::threads) {
-    int const line = i / (Rows / wide) * wide, place = i % (Rows / wide);
+  for (int i = thread_index(); i < across * along; i += tile_tuning::threads) {
+    int const line = i / along * wide, place = i % along;
     out.scales[detail::scale_index<format, row_major>(top + line, left / wide + place, out.cols)] =
         table.scales[place * across + line / wide];
   }

@@ -19,7 +19,8 @@
 namespace loft::launch {
 
 /// The calls, on the machine that `Device` describes: its `stream`, `launch(kernel, blocks, threads, shared, stream,
-/// arguments)` and `zero(pointer, bytes, stream)`, both giving a status.
+/// arguments)` and `zero(pointer, bytes, stream)`, both giving a status; `shared_limit`, the bytes of shared memory that
+/// a block of threads may have.
 ///
 /// All views are of device memory; `how`, and what it holds, of the host. A call checks first, and what it refuses has
 /// written nothing. Calls on one stream run in order; results depend on no launch shape.
@@ -393,13 +394,14 @@ struct launcher {
   template <class First, class Second, class Layout, class T>
   static status launch_tiles(matrix_view<T const> in, First const& first, Second const& second,
                              context const& where) noexcept {
+    constexpr int rows = tile_rows<First, Second, T, Device::shared_limit>;
+    constexpr int shared = shared_memory<tile_bytes<First, Second, T, rows>, Device::shared_limit>::bytes;
     std::int64_t const across = loft::detail::ceil_div(in.cols, tile_tuning::cols);
-    std::int64_t const down = loft::detail::ceil_div(in.rows, tile_tuning::rows);
+    std::int64_t const down = loft::detail::ceil_div(in.rows, rows_together<First, rows>);
     if (across > 0x7fff'ffff / down) return status::extent_overflow;
     bool const wide = detail::is_wide_type<T> && (detail::rows_are_wide(in) || detail::rows_are_wide(transposed(in)));
     tile_arguments<First, Second, T> const a{in, first, second, static_cast<std::uint32_t>(across), wide};
-    return run(quantize_tiles<First, Second, T, Layout>, across * down, tile_tuning::threads,
-               tile_bytes<First, Second, T>, where, a);
+    return run(quantize_tiles<First, Second, T, Layout, rows>, across * down, tile_tuning::threads, shared, where, a);
   }
 };
 

@@ -53,8 +53,9 @@ inline constexpr int tile_values_a_lane = detail::has_statistic<Operand> || deta
                                               : (Operand::format::element::spec.bits() > 6 ? 16 : 32);
 
 /// Rows and columns of a tile: whole blocks and runs of both outputs, and whole sectors of memory in both directions.
+/// fewer_rows: where shared memory has no room for more; blocks that are taller are staged piece by piece.
 struct tile_tuning {
-  static constexpr int threads = 256, rows = 128, cols = 128;
+  static constexpr int threads = 256, rows = 128, cols = 128, fewer_rows = 64;
 };
 template <class First, class Second>
 inline constexpr bool fits_a_tile =

@@ -43,7 +43,8 @@ LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, til
   auto index = static_cast<std::uint64_t>((top + start) * to.out.cols + left + first);
   std::int64_t const grid_cols = detail::ceil_div(to.out.cols, cols), col = (left + first) / cols;
   auto* scales = to.out.scales + (top + start) * grid_cols + col;
-  [[maybe_unused]] constexpr int together = bits > 6 ? 2 : 1;  // short pieces of work, of which two hide each other's waits
+  // Of short pieces of work, two hide each other's waits.
+  [[maybe_unused]] constexpr int together = bits > 6 ? 2 : 1;
 #if defined(__clang__)
 #pragma unroll 1  // clang does not unroll loops of unknown length in which lanes exchange
 #else
@@ -71,8 +72,8 @@ LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, til
 /// Kept: the codes are also left in shared memory, from where they are transposed.
 template <bool Down, class Layout, bool Kept, class Operand, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void encode_lines(staged_tile<T, Rows, Cols> tile, block_table<Operand, Rows, Cols> table,
-                                          [[maybe_unused]] kept_codes<Operand::format::element::spec.bits(), Cols> kept,
-                                          [[maybe_unused]] held_parts<Operand, T> const& mine,
+                                          [[maybe_unused]] kept_codes<Operand, Rows, Cols> kept,
+                                          [[maybe_unused]] held_parts<Operand, T, Rows> const& mine,
                                           quantized_view<typename Operand::format> out, Operand const& how,
                                           tensor_scale t, std::int64_t top, std::int64_t left) noexcept {
   using format = typename Operand::format;
@@ -91,8 +92,9 @@ LOFT_HOST_DEVICE inline void encode_lines(staged_tile<T, Rows, Cols> tile, block
   std::uint8_t* codes = out.codes + (top + start) * row_bytes + (left + first) * bits / 8;
   auto index = static_cast<std::uint64_t>((top + start) * out.cols + left + first);
 #pragma unroll
-  for (int i = 0; i < held_parts<Operand, T>::parts; ++i) {
+  for (int i = 0; i < held_parts<Operand, T, Rows>::parts; ++i) {
     int const line = start + i * step;
+    if (held_parts<Operand, T, Rows>::of_tile < tile_tuning::threads && line >= lines) break;
     auto const encode = [&, first = first](auto const& values) {
       bool const stored = line < lines_inside && valid != 0;
       std::uint32_t words[count * bits / 32];
@@ -138,70 +140,118 @@ inline constexpr bool keeps_codes = [] {
            32 % First::format::element::spec.bits() == 0;
 }();
 
-/// The shared memory that the kernel below asks for.
-template <class First, class Second, class T>
+/// The shared memory of a tile of so many rows, with what lies behind it.
+template <class First, class Second, class T, int Rows>
 inline constexpr int tile_bytes = [] {
   using one = typename operand_of<First>::type;
-  using tile = staged_tile<T, tile_tuning::rows, tile_tuning::cols>;
-  if constexpr (tile_block_rows < one >> 1) {
-    using kept = kept_codes<one::format::element::spec.bits(), tile_tuning::cols>;
-    int const table = block_table<one, tile_tuning::rows, tile_tuning::cols>::bytes;
-    return tile::bytes + table + (keeps_codes<one, typename operand_of<Second>::type> ? kept::bytes : 0);
-  } else {
-    return tile::bytes;
+  constexpr int cols = tile_tuning::cols, alone = staged_tile<T, Rows, cols>::bytes;
+  if constexpr (tile_block_rows<one> == 1) return alone;
+  else {
+    bool const keeps = keeps_codes<one, typename operand_of<Second>::type>;
+    return alone + block_table<one, Rows, cols>::bytes + (keeps ? kept_codes<one, Rows, cols>::bytes : 0);
   }
 }();
 
+/// The rows of a tile where a block of threads may have `Limit` bytes of shared memory.
+template <class First, class Second, class T, int Limit>
+inline constexpr int tile_rows =
+    tile_bytes<First, Second, T, tile_tuning::rows> <= Limit ? tile_tuning::rows : tile_tuning::fewer_rows;
+
+/// The rows of the view that a block of threads has: those of a tile, or of a taller block.
+template <class First, int Rows>
+inline constexpr int rows_together = detail::max(Rows, tile_block_rows<typename operand_of<First>::type>);
+
+/// Fails to compile where a kernel asks for more shared memory than its target has; the compiler names both numbers.
+template <int Bytes, int Limit>
+struct shared_memory {
+  static_assert(Bytes <= Limit, "the kernel needs more bytes of shared memory (the first number) than the target has");
+  static constexpr int bytes = Bytes;
+};
+
+/// Writes the codes and scales of a piece, whose values are in the tile and in `mine`, and whose scales are in the table.
+template <class Layout, class First, class Second, class T, class Operand, int Rows, int Cols>
+LOFT_HOST_DEVICE inline void encode_piece(tile_arguments<First, Second, T> const& a, staged_tile<T, Rows, Cols> tile,
+                                          block_table<Operand, Rows, Cols> table, std::uint32_t* behind,
+                                          held_parts<Operand, T, Rows> const& mine, Operand how, tensor_scale t,
+                                          std::int64_t top, std::int64_t left) noexcept {
+  using two = typename operand_of<Second>::type;
+  using element = typename Operand::format::element;
+  constexpr bool keeps = keeps_codes<Operand, two> && std::is_same_v<Layout, row_major>;
+  kept_codes<Operand, Rows, Cols> kept{};
+  kept.data = behind;
+  encode_lines<false, Layout, keeps>(tile, table, kept, mine, a.rows_out.out, how, t, top, left);
+  if constexpr (!std::is_void_v<two>) {
+    if constexpr (keeps) {
+      bool const whole = top + Rows <= a.in.rows && left + Cols <= a.in.cols &&
+                         codes_are_wide(a.cols_out.out.codes, packed_bytes<element>(a.in.rows));
+      if (whole) {
+        sync_threads();
+        write_transposed(kept, table, a.cols_out.out, left, top);
+        return;
+      }
+    }
+    how.rounding = a.cols_out.how.rounding;
+    if (a.cols_out.from.seed != nullptr) take_seed(how, a.cols_out.from.seed);
+    encode_lines<true, Layout, false>(tile, table, kept, mine, a.cols_out.out, how, t, left, top);
+  }
+}
+
+/// Blocks of several rows: their maxima, their scales, and then their codes. A piece after the first is staged here, and
+/// all but the last are staged again, because shared memory holds one at a time.
+template <class Layout, class First, class Second, class T, int Rows, int Cols>
+LOFT_HOST_DEVICE inline void quantize_tall_blocks(tile_arguments<First, Second, T> const& a,
+                                                  staged_tile<T, Rows, Cols> tile, std::int64_t top,
+                                                  std::int64_t left) noexcept {
+  using one = typename operand_of<First>::type;
+  using table_type = block_table<one, Rows, Cols>;
+  auto* const behind = reinterpret_cast<unsigned char*>(tile.data) + decltype(tile)::bytes;
+  table_type table{};  // filled in below: clang makes a constant of shared addresses that ptxas refuses
+  table.maxima = reinterpret_cast<std::uint32_t*>(behind);
+  table.scales = reinterpret_cast<typename table_type::scale_code*>(behind + table_type::maxima_bytes);
+  one how = a.rows_out.how;
+  if (a.rows_out.from.seed != nullptr) take_seed(how, a.rows_out.from.seed);
+  tensor_scale t = a.rows_out.from.scale != nullptr ? *a.rows_out.from.scale : a.rows_out.t;
+  held_parts<one, T, Rows> mine;
+  auto const take = [&](int piece) {
+    sync_threads();
+    stage<tile_tuning::threads>(tile, a.in, top + piece * Rows, left, a.wide);
+    sync_threads();
+    find_maxima(tile, table, how, mine, piece * Rows);
+  };
+  find_maxima(tile, table, how, mine, 0);
+  for (int piece = 1; piece < table_type::pieces; ++piece) take(piece);
+  sync_threads();
+  choose_scales(tile, table, how, t, a.in, top, left);
+  sync_threads();
+  for (int piece = table_type::pieces - 1;; take(piece)) {
+    encode_piece<Layout>(a, tile, table, reinterpret_cast<std::uint32_t*>(behind + table_type::bytes), mine, how, t,
+                         top + piece * Rows, left);
+    if (--piece < 0) return;
+  }
+}
+
 /// Quantizes one tile of a view along its rows, and with a second output also along its columns. Blocks of several rows
 /// are square where there are two outputs, and both have the same operand.
-template <class First, class Second, class T, class Layout>
+template <class First, class Second, class T, class Layout, int Rows>
 __global__ void __launch_bounds__(tile_tuning::threads) quantize_tiles(tile_arguments<First, Second, T> const a) {
   using one = typename operand_of<First>::type;
   using two = typename operand_of<Second>::type;
   static_assert(fits_a_tile<one, two>, "kernels work on blocks and rotations whose lengths divide 128");
-  constexpr int rows = tile_tuning::rows, cols = tile_tuning::cols, threads = tile_tuning::threads;
+  static_assert(tile_block_rows<one> > 1 || Rows % tile_run<two> == 0,
+                "the target's shared memory has no room for a run of the rotation along the columns");
   extern __shared__ u32x4 loft_shared[];
-  staged_tile<T, rows, cols> tile{};
+  staged_tile<T, Rows, tile_tuning::cols> tile{};
   tile.data = reinterpret_cast<T*>(loft_shared);
   std::uint32_t const down = block_index() / a.tiles_across, across = block_index() - down * a.tiles_across;
-  std::int64_t const top = std::int64_t{down} * rows, left = std::int64_t{across} * cols;
-  stage<threads>(tile, a.in, top, left, a.wide);
+  std::int64_t const top = std::int64_t{down} * rows_together<First, Rows>;
+  std::int64_t const left = std::int64_t{across} * tile_tuning::cols;
+  stage<tile_tuning::threads>(tile, a.in, top, left, a.wide);
   sync_threads();
   if constexpr (tile_block_rows<one> == 1) {
     quantize_lines<false, Layout>(tile, a.rows_out, top, left);
     if constexpr (!std::is_void_v<two>) quantize_lines<true, Layout>(tile, a.cols_out, left, top);
   } else {
-    using table_type = block_table<one, rows, cols>;
-    auto* const behind = reinterpret_cast<unsigned char*>(loft_shared) + decltype(tile)::bytes;
-    table_type table{};  // filled in below: clang makes a constant of shared addresses that ptxas refuses
-    table.maxima = reinterpret_cast<std::uint32_t*>(behind);
-    table.scales = reinterpret_cast<typename table_type::scale_code*>(behind + table_type::maxima_bytes);
-    one how = a.rows_out.how;
-    if (a.rows_out.from.seed != nullptr) take_seed(how, a.rows_out.from.seed);
-    tensor_scale t = a.rows_out.from.scale != nullptr ? *a.rows_out.from.scale : a.rows_out.t;
-    held_parts<one, T> mine;
-    find_maxima(tile, table, how, mine);
-    sync_threads();
-    choose_scales(tile, table, how, t, a.in, top, left);
-    sync_threads();
-    constexpr bool keeps = keeps_codes<one, two> && std::is_same_v<Layout, row_major>;
-    kept_codes<one::format::element::spec.bits(), cols> kept{};
-    kept.data = reinterpret_cast<std::uint32_t*>(behind + table_type::bytes);
-    encode_lines<false, Layout, keeps>(tile, table, kept, mine, a.rows_out.out, how, t, top, left);
-    if constexpr (!std::is_void_v<two>) {
-      if constexpr (keeps) {
-        bool const whole = top + rows <= a.in.rows && left + cols <= a.in.cols &&
-                           codes_are_wide(a.cols_out.out.codes, packed_bytes<typename one::format::element>(a.in.rows));
-        if (whole) {
-          sync_threads();
-          write_transposed(kept, table, a.cols_out.out, left, top);
-          return;
-        }
-      }
-      how.rounding = a.cols_out.how.rounding;
-      if (a.cols_out.from.seed != nullptr) take_seed(how, a.cols_out.from.seed);
-      encode_lines<true, Layout, false>(tile, table, kept, mine, a.cols_out.out, how, t, left, top);
-    }
+    quantize_tall_blocks<Layout>(a, tile, top, left);
   }
 }
 
