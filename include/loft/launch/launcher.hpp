@@ -7,11 +7,13 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "loft/launch/checks.hpp"
 #include "loft/launch/context.hpp"
 #include "loft/launch/dequantize.hpp"
 #include "loft/launch/grid.hpp"
 #include "loft/launch/norms.hpp"
 #include "loft/launch/rows.hpp"
+#include "loft/launch/start_quantize.hpp"
 #include "loft/launch/tiles.hpp"
 #include "loft/launch/values.hpp"
 #include "loft/tensor.hpp"
@@ -49,11 +51,11 @@ struct launcher {
     tensor_scale t;
     device_inputs inputs{where.seed, nullptr};
     if (status const s = find_scale(from, out, how, where, t, inputs); s != status::ok) return s;
-    if (status const s = pad<Layout>(out, where); s != status::ok) return s;
+    if (status const s = pad<Device, Layout>(out, where); s != status::ok) return s;
     if constexpr (is_row_type<Operand, number>)
-      if (rows_serve(from, out)) return launch_rows<Layout>(from, out, how, t, inputs, where);
+      if (rows_serve(from, out)) return launch_rows<Device, Layout>(from, out, how, t, inputs, where);
     using first = tile_output<Operand>;
-    return launch_tiles<first, nothing, Layout>(from, first{out, how, t, inputs}, nothing{}, where);
+    return launch_tiles<Device, Layout>(from, first{out, how, t, inputs}, nothing{}, where);
   }
 
   /// quantize of a matrix and of its transpose with one read of it: `rows_out` is [rows, cols], `cols_out` is
@@ -88,12 +90,12 @@ struct launcher {
     if constexpr (tall) beside.rule = rows_how.rule;
     if (status const s = find_scale(transposed(from), cols_out, beside, second, t[1], inputs[1]); s != status::ok)
       return s;
-    if (status const s = pad<Layout>(rows_out, where); s != status::ok) return s;
-    if (status const s = pad<Layout>(cols_out, where); s != status::ok) return s;
+    if (status const s = pad<Device, Layout>(rows_out, where); s != status::ok) return s;
+    if (status const s = pad<Device, Layout>(cols_out, where); s != status::ok) return s;
     using first = tile_output<First>;
     using other = tile_output<Second>;
-    return launch_tiles<first, other, Layout>(from, first{rows_out, rows_how, t[0], inputs[0]},
-                                              other{cols_out, cols_how, t[1], inputs[1]}, where);
+    return launch_tiles<Device, Layout>(from, first{rows_out, rows_how, t[0], inputs[0]},
+                                        other{cols_out, cols_how, t[1], inputs[1]}, where);
   }
 
   /// loft::dequantize on a GPU, to float, bfloat16 or half: the float of loft::dequantize, rounded once more to nearest
@@ -251,38 +253,6 @@ struct launcher {
   }
 
  private:
-  template <class Operand, class T>
-  static constexpr bool is_row_type = detail::is_wide_type<T>&& Operand::format::shape.rows == 1 &&
-                                      lanes_together<Operand, values_a_lane<Operand>> <= 32;
-
-  template <class T>
-  static bool aligned(T const* pointer) noexcept {
-    return detail::is_multiple(pointer, static_cast<int>(alignof(T)));
-  }
-  static status check_workspace(context const& where, std::int64_t bytes) noexcept {
-    if (bytes == 0) return status::ok;
-    if (where.workspace == nullptr || where.workspace_bytes < bytes) return status::workspace_too_small;
-    return detail::is_multiple(where.workspace, 16) ? status::ok : status::misaligned_pointer;
-  }
-  static std::int64_t blocks_for(std::int64_t lanes) noexcept {
-    return loft::detail::ceil_div(lanes, value_tuning::threads);
-  }
-  /// The values of lanes that exchange: a run of a rotation, or what one lane has.
-  template <int Size, int Count>
-  static constexpr std::int64_t lanes_of = Size > Count ? Size : Count;
-  template <class T>
-  static bool is_contiguous(matrix_view<T> m) noexcept {
-    return m.rows == 1 || m.row_stride == m.cols;
-  }
-  template <class T>
-  static matrix_view<T> as_one_row(matrix_view<T> m) noexcept {
-    return {m.data, 1, m.rows * m.cols, m.rows * m.cols};
-  }
-  /// Blocks of threads that have `width` columns each; no chunks where a row has more of them than a launch may have.
-  static row_grid grid_for(std::int64_t rows, std::int64_t cols, std::int64_t width) noexcept {
-    std::int64_t const chunks = loft::detail::ceil_div(cols, width);
-    return {rows, cols, chunks > 0x7fff'ffff / rows ? 0u : static_cast<std::uint32_t>(chunks)};
-  }
   template <class Kernel, class Arguments>
   static status run(Kernel kernel, row_grid grid, context const& where, Arguments const& arguments) noexcept {
     if (grid.chunks == 0) return status::extent_overflow;
@@ -295,26 +265,6 @@ struct launcher {
     if (blocks > 0x7fff'ffff) return status::extent_overflow;
     return Device::launch(kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared, where.stream,
                           arguments);
-  }
-
-  template <class Operand, class T>
-  static status check_quantize(matrix_view<T const> in, quantized_view<typename Operand::format> out,
-                               Operand const& how, context const& where) noexcept {
-    if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
-    if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
-    if (status const s = loft::detail::check_quantized(out); s != status::ok) return s;
-    if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
-    if (!aligned(in.data) || !aligned(out.scales) || !aligned(out.tensor_scale) || !aligned(where.seed) ||
-        !aligned(where.amax))
-      return status::misaligned_pointer;
-    bool const empty = in.rows == 0 || in.cols == 0;
-    if (empty || !needs_scale(how, where)) return status::ok;
-    return check_workspace(where, workspace_bytes<Operand>());
-  }
-  /// True where the tensor's scale is made on the device.
-  template <class Operand>
-  static bool needs_scale(Operand const& how, context const& where) noexcept {
-    return has_tensor_scale<typename Operand::format> && (detail::needs_amax(how) || where.amax != nullptr);
   }
 
   /// The tensor's scale: known on the host, or left in the workspace by kernels that run before.
@@ -338,70 +288,6 @@ struct launcher {
                             where.amax != nullptr ? where.amax : computed, &memory->scale, out.tensor_scale);
     }
     return status::ok;
-  }
-
-  template <class Layout, class B>
-  static status pad(quantized_view<B> out, context const& where) noexcept {
-    if constexpr (Layout::tile_rows != 1 || Layout::tile_cols != 1) {
-      std::int64_t const rows = Layout::repeats_rows ? out.rows : loft::detail::ceil_div(out.rows, B::shape.rows);
-      std::int64_t const cols = loft::detail::ceil_div(out.cols, B::shape.cols);
-      std::int64_t const places = scale_count<B, Layout>(out.rows, out.cols);
-      if (places == rows * cols) return status::ok;
-      if (blocks_for(places) > 0x7fff'ffff) return status::extent_overflow;
-      return Device::launch(pad_scales<B, Layout>, static_cast<unsigned>(blocks_for(places)), value_tuning::threads, 0,
-                            where.stream, out.scales, rows, cols, places);
-    }
-    return status::ok;
-  }
-
-  /// True where the kernel for rows of whole blocks serves.
-  template <class T, class B>
-  static bool rows_serve(matrix_view<T const> in, quantized_view<B> out) noexcept {
-    return detail::rows_are_wide(in) && detail::is_multiple(out.codes, 16);
-  }
-
-  template <class Layout, class Operand, class T>
-  static status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::format> out, Operand const& how,
-                            tensor_scale t, device_inputs inputs, context const& where) noexcept {
-    using format = typename Operand::format;
-    constexpr int count = values_a_lane<Operand>;
-    constexpr int together = count * lanes_together<Operand, count>;
-    if (in.cols % together != 0) {
-      using first = tile_output<Operand>;
-      return launch_tiles<first, nothing, Layout>(in, first{out, how, t, inputs}, nothing{}, where);
-    }
-    if (std::is_same_v<Layout, row_major> && (in.rows == 1 || in.row_stride == in.cols)) {
-      in = {in.data, 1, in.rows * in.cols, in.rows * in.cols};  // one long row: no block crosses the end of another
-      out.rows = 1;
-      out.cols = in.cols;
-    }
-    static_assert(format::shape.rows == 1);
-    std::int64_t const chunks =
-        loft::detail::ceil_div(in.cols, row_tuning::threads * count * rounds_a_thread<Operand, T>);
-    if (chunks > 0x7fff'ffff / in.rows) return status::extent_overflow;
-    auto const start = [&](auto device_seed, auto const& operand) {
-      using with = std::remove_cvref_t<decltype(operand)>;
-      row_arguments<with, T> const a{
-          in.data, in.rows, in.cols, in.row_stride, out, operand, t, inputs, static_cast<std::uint32_t>(chunks)};
-      return run(quantize_rows<with, T, Layout, decltype(device_seed)::value>, chunks * in.rows, row_tuning::threads, 0,
-                 where, a);
-    };
-    if constexpr (has_seed<Operand>)
-      if (inputs.seed != nullptr) return start(std::true_type{}, with_keys(how));
-    return start(std::false_type{}, with_keys(how));
-  }
-
-  template <class First, class Second, class Layout, class T>
-  static status launch_tiles(matrix_view<T const> in, First const& first, Second const& second,
-                             context const& where) noexcept {
-    constexpr int rows = tile_rows<First, Second, T, Device::shared_limit>;
-    constexpr int shared = shared_memory<tile_bytes<First, Second, T, rows>, Device::shared_limit>::bytes;
-    std::int64_t const across = loft::detail::ceil_div(in.cols, tile_tuning::cols);
-    std::int64_t const down = loft::detail::ceil_div(in.rows, rows_together<First, rows>);
-    if (across > 0x7fff'ffff / down) return status::extent_overflow;
-    bool const wide = detail::is_wide_type<T> && (detail::rows_are_wide(in) || detail::rows_are_wide(transposed(in)));
-    tile_arguments<First, Second, T> const a{in, first, second, static_cast<std::uint32_t>(across), wide};
-    return run(quantize_tiles<First, Second, T, Layout, rows>, across * down, tile_tuning::threads, shared, where, a);
   }
 };
 

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which kernel quantizes a tensor, and how many threads it is given.
+// Source: design section 6.
+#ifndef LOFT_LAUNCH_START_QUANTIZE_HPP
+#define LOFT_LAUNCH_START_QUANTIZE_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/launch/checks.hpp"
+#include "loft/launch/context.hpp"
+#include "loft/launch/rows.hpp"
+#include "loft/launch/tiles.hpp"
+#include "loft/launch/values.hpp"
+#include "loft/tensor.hpp"
+
+namespace loft::launch {
+
+/// Zeros in the places of a layout that no block has.
+template <class Device, class Layout, class B, class Stream>
+status pad(quantized_view<B> out, context<Stream> const& where) noexcept {
+  if constexpr (Layout::tile_rows != 1 || Layout::tile_cols != 1) {
+    std::int64_t const rows = Layout::repeats_rows ? out.rows : loft::detail::ceil_div(out.rows, B::shape.rows);
+    std::int64_t const cols = loft::detail::ceil_div(out.cols, B::shape.cols);
+    std::int64_t const places = scale_count<B, Layout>(out.rows, out.cols);
+    if (places == rows * cols) return status::ok;
+    if (blocks_for(places) > 0x7fff'ffff) return status::extent_overflow;
+    return Device::launch(pad_scales<B, Layout>, static_cast<unsigned>(blocks_for(places)), value_tuning::threads, 0,
+                          where.stream, out.scales, rows, cols, places);
+  }
+  return status::ok;
+}
+
+/// One or two outputs, by tiles in shared memory: any strides and extents.
+template <class Device, class Layout, class First, class Second, class T, class Stream>
+status launch_tiles(matrix_view<T const> in, First const& first, Second const& second,
+                    context<Stream> const& where) noexcept {
+  constexpr int rows = tile_rows<First, Second, T, Device::shared_limit>;
+  constexpr int shared = shared_memory<tile_bytes<First, Second, T, rows>, Device::shared_limit>::bytes;
+  std::int64_t const across = loft::detail::ceil_div(in.cols, tile_tuning::cols);
+  std::int64_t const down = loft::detail::ceil_div(in.rows, rows_together<First, rows>);
+  if (across > 0x7fff'ffff / down) return status::extent_overflow;
+  bool const wide = detail::is_wide_type<T> && (detail::rows_are_wide(in) || detail::rows_are_wide(transposed(in)));
+  tile_arguments<First, Second, T> const a{in, first, second, static_cast<std::uint32_t>(across), wide};
+  return Device::launch(quantize_tiles<First, Second, T, Layout, rows>, static_cast<unsigned>(across * down),
+                        tile_tuning::threads, shared, where.stream, a);
+}
+
+/// One output, by rows of whole blocks; rows that do not end with a block go to the tiles. in: what rows_serve admits.
+template <class Device, class Layout, class Operand, class T, class Stream>
+status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::format> out, Operand const& how,
+                   tensor_scale t, device_inputs inputs, context<Stream> const& where) noexcept {
+  using format = typename Operand::format;
+  constexpr int count = values_a_lane<Operand>;
+  constexpr int together = count * lanes_together<Operand, count>;
+  if (in.cols % together != 0) {
+    return launch_tiles<Device, Layout>(in, tile_output<Operand>{out, how, t, inputs}, nothing{}, where);
+  }
+  if (std::is_same_v<Layout, row_major> && (in.rows == 1 || in.row_stride == in.cols)) {
+    in = {in.data, 1, in.rows * in.cols, in.rows * in.cols};  // one long row: no block crosses the end of another
+    out.rows = 1;
+    out.cols = in.cols;
+  }
+  static_assert(format::shape.rows == 1);
+  std::int64_t const chunks =
+      loft::detail::ceil_div(in.cols, row_tuning::threads * count * rounds_a_thread<Operand, T>);
+  if (chunks > 0x7fff'ffff / in.rows) return status::extent_overflow;
+  auto const start = [&](auto device_seed, auto const& operand) {
+    using with = std::remove_cvref_t<decltype(operand)>;
+    row_arguments<with, T> const a{
+        in.data, in.rows, in.cols, in.row_stride, out, operand, t, inputs, static_cast<std::uint32_t>(chunks)};
+    return Device::launch(quantize_rows<with, T, Layout, decltype(device_seed)::value>,
+                          static_cast<unsigned>(chunks * in.rows), row_tuning::threads, 0, where.stream, a);
+  };
+  if constexpr (has_seed<Operand>)
+    if (inputs.seed != nullptr) return start(std::true_type{}, with_keys(how));
+  return start(std::false_type{}, with_keys(how));
+}
+
+}  // namespace loft::launch
+
+#endif
