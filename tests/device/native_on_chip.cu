@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions of native/ on a GPU against the generic functions, over their whole domains. In HIP's dialect; on
-// NVIDIA's GPUs the folder stand_in gives its names. Exit code 1 where a bit differs, 2 without a GPU. With the argument
-// `control` one bit of what is expected is wrong: every comparison has to say so.
+// The instructions of native/ on a GPU against the generic functions, over their whole domains. In HIP's dialect. Exit
+// code 1 where a bit differs, 2 without a GPU. With the argument `control` one bit of what is expected is wrong: every
+// comparison has to say so.
 //
-// nvcc -std=c++20 -O2 -arch=sm_90 -I include -I tests/device/stand_in tests/device/native_on_chip.cu -o native_on_chip
+// nvcc -std=c++20 -O2 -arch=sm_90 -I include tests/device/native_on_chip.cu -o native_on_chip
 // hipcc -std=c++20 -O2 --offload-arch=gfx942 -I include -x hip tests/device/native_on_chip.cu -o native_on_chip
-#include <hip/hip_runtime.h>
-
 #include <cfenv>
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
+#include "device_array.hpp"
 #include "loft/convert.hpp"
 #include "loft/describe.hpp"
 #include "loft/native/native.hpp"
@@ -23,35 +21,13 @@
 
 namespace {
 
+using device_tests::device_array;
+using device_tests::need;
 using loft::bit_cast;
 using loft::Format;
 namespace native = loft::native;
 
 long long failures = 0;
-
-void need(hipError_t error, char const* what) {
-  if (error == hipSuccess) return;
-  std::printf("%s: %s\n", what, hipGetErrorString(error));
-  std::exit(2);
-}
-
-/// Memory of the GPU, poisoned.
-template <class T>
-struct device_array {
-  T* data = nullptr;
-  std::size_t count;
-  explicit device_array(std::size_t n) : count{n} {
-    need(hipMalloc(reinterpret_cast<void**>(&data), n * sizeof(T)), "hipMalloc");
-    need(hipMemset(data, 0xa5, n * sizeof(T)), "hipMemset");
-  }
-  ~device_array() { (void)hipFree(data); }
-  device_array(device_array const&) = delete;
-  std::vector<T> download() const {
-    std::vector<T> result(count);
-    need(hipMemcpy(result.data(), data, count * sizeof(T), hipMemcpyDeviceToHost), "hipMemcpy");
-    return result;
-  }
-};
 
 /// What a kernel found: how many results it compared, and how many differed.
 struct tally {

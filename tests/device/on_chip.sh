@@ -13,9 +13,11 @@ folder=build/on_chip/$target
 mkdir -p "$folder"
 common=(-std=c++20 -O2 -I include -I tests/gpu)
 case "$target" in
-  sm_*) compiler=(nvcc "${common[@]}" -arch="$target" -I tests/device/stand_in) ;;
+  sm_*) compiler=(nvcc "${common[@]}" -arch="$target")
+        fast=(--use_fast_math) ;;
   gfx*) compiler=(hipcc "${common[@]}" --offload-arch="$target" -I tests/device/cuda_stand_in
-                  -include tests/device/cuda_on_hip.hpp -x hip) ;;
+                  -include tests/device/cuda_on_hip.hpp -x hip)
+        fast=(-Xarch_device -ffast-math) ;;
   *) echo "$target is no target that this script knows" >&2; exit 2 ;;
 esac
 
@@ -34,19 +36,26 @@ program() {
 
 program native_on_chip tests/device/native_on_chip.cu
 program same_bits tests/gpu/same_bits.cu -- full
-for number in bf16_t fp16_t float; do
+program same_bits_fast tests/gpu/same_bits.cu "${fast[@]}"
+for number in fp16_t float; do
   program "launches_formats_$number" tests/gpu/launches_formats.cu "-DLOFT_TEST_NUMBER=$number"
 done
-for part in 1 2; do
-  program "launches_rules_$part" tests/gpu/launches_rules.cu "-DLOFT_TEST_PART=$part"
-done
-# The tiles of floats that AMD's chips have.
-program launches_formats_amd tests/gpu/launches_formats.cu -DLOFT_TEST_NUMBER=float -DLOFT_TEST_SHARED_LIMIT=65536
-for part in 1 2; do
-  program "launches_rules_${part}_amd" tests/gpu/launches_rules.cu "-DLOFT_TEST_PART=$part" -DLOFT_TEST_SHARED_LIMIT=65536
-done
-program launches_calls tests/gpu/launches_calls.cu
 program launches_large tests/gpu/launches_large.cu
+# Plain, with fast arithmetic on the GPU alone, and with the tiles of AMD's chips.
+for mode in plain fast amd; do
+  case "$mode" in
+    plain) flags=() number=bf16_t ;;
+    fast) flags=("${fast[@]}") number=bf16_t ;;
+    amd) flags=(-DLOFT_TEST_SHARED_LIMIT=65536) number=float ;;
+  esac
+  program "launches_formats_$mode" tests/gpu/launches_formats.cu "-DLOFT_TEST_NUMBER=$number" "${flags[@]}"
+  for part in 1 2; do
+    program "launches_rules_${part}_$mode" tests/gpu/launches_rules.cu "-DLOFT_TEST_PART=$part" "${flags[@]}"
+  done
+  if [[ $mode == amd ]]; then continue; fi
+  program "launches_calls_$mode" tests/gpu/launches_calls.cu "${flags[@]}"
+  program "gnmr_$mode" tests/gpu/gnmr.cu "${flags[@]}"
+done
 
 # A test that cannot fail shows nothing: this run has to.
 echo "== control"

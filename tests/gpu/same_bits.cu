@@ -7,46 +7,20 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <cstring>
 #include <random>
 #include <thread>
 #include <vector>
 
+#include "../device/device_array.hpp"
 #include "loft/loft.hpp"
 
 using namespace loft;
+using namespace device_tests;
 
 namespace {
 
 long failures = 0, compared = 0;
-
-void check(cudaError_t error, char const* what) {
-  if (error == cudaSuccess) return;
-  std::printf("%s: %s\n", what, cudaGetErrorString(error));
-  std::exit(2);
-}
-
-/// Memory that both sides see through copies; poisoned before every kernel.
-template <class T>
-struct device_array {
-  T* data = nullptr;
-  std::size_t count;
-  explicit device_array(std::size_t n) : count{n} {
-    check(cudaMalloc(&data, n * sizeof(T)), "cudaMalloc");
-    check(cudaMemset(data, 0xa5, n * sizeof(T)), "cudaMemset");
-  }
-  ~device_array() { cudaFree(data); }
-  device_array(device_array const&) = delete;
-  void upload(std::vector<T> const& from) {
-    check(cudaMemcpy(data, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice), "upload");
-  }
-  std::vector<T> download() const {
-    std::vector<T> result(count);
-    check(cudaMemcpy(result.data(), data, count * sizeof(T), cudaMemcpyDeviceToHost), "download");
-    return result;
-  }
-};
 
 template <class Function>
 void on_all_cores(std::int64_t count, Function f) {
@@ -77,9 +51,9 @@ void sweep(char const* what, std::int64_t total, std::uint32_t stride, R roundin
   device_array<code<F>> codes(static_cast<std::size_t>(chunk));
   for (std::int64_t first = 0; first < total; first += chunk) {
     std::int64_t const count = std::min(chunk, total - first);
-    check(cudaMemset(codes.data, 0xa5, codes.count * sizeof(code<F>)), "poison");
+    need(cudaMemset(codes.data, 0xa5, codes.count * sizeof(code<F>)), "poison");
     encode_sweep<F, O><<<4096, 256>>>(first, count, stride, rounding, codes.data);
-    check(cudaGetLastError(), what);
+    need(cudaGetLastError(), what);
     auto const got = codes.download();
     std::vector<unsigned char> wrong(static_cast<std::size_t>(count));
     on_all_cores(count, [&, first](std::int64_t i) {
@@ -118,7 +92,7 @@ void one_format() {
     constexpr std::uint32_t codes = 1u << F::spec.bits();
     device_array<float> values(codes);
     decode_all<F><<<1, 256>>>(codes, values.data);
-    check(cudaGetLastError(), "decode");
+    need(cudaGetLastError(), "decode");
     auto const got = values.download();
     for (std::uint32_t c = 0; c < codes; ++c)
       failures += bit_cast<std::uint32_t>(got[c]) != bit_cast<std::uint32_t>(decode<F>(static_cast<code<F>>(c)));
@@ -163,7 +137,7 @@ void one_operand(char const* what, Operand how = {}) {
     if (count % detail::rotation_size<Operand> != 0) continue;
     device_array<block<format>> output(static_cast<std::size_t>(blocks));
     quantize_blocks<<<static_cast<unsigned>((blocks + 63) / 64), 64>>>(input.data, blocks, count, how, t, output.data);
-    check(cudaGetLastError(), what);
+    need(cudaGetLastError(), what);
     auto const got = output.download();
     long differences = 0;
     for (std::int64_t i = 0; i < blocks; ++i) {
@@ -213,7 +187,7 @@ int main(int argc, char** argv) {
     sweep<e2m1, overflow::saturate>("all floats", all, 1, nearest_even{});
     sweep<e8m0, overflow::saturate>("all floats", all, 1, nearest_even{});
   }
-  check(cudaDeviceSynchronize(), "at the end");
+  need(cudaDeviceSynchronize(), "at the end");
   std::printf("%ld results compared, %ld failures\n", compared, failures);
   return failures == 0 ? 0 : 1;
 }

@@ -16,8 +16,8 @@ namespace loft::launch {
 
 /// True where the kernel for rows of whole blocks is made for these types; rows_serve asks the views.
 template <class Operand, class T>
-inline constexpr bool is_row_type =
-    Operand::format::shape.rows == 1 && lanes_together<Operand, values_a_lane<Operand>> <= 32 && detail::is_wide_type<T>;
+inline constexpr bool is_row_type = Operand::format::shape.rows == 1 &&
+                                    lanes_together<Operand, values_a_lane<Operand>> <= 32 && detail::is_wide_type<T>;
 
 template <class T>
 bool aligned(T const* pointer) noexcept {
