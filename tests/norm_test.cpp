@@ -20,24 +20,24 @@ using loft::norm_partial, loft::status;
 constexpr float infinity = std::numeric_limits<float>::infinity(),
                 not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-// The definition, word for word. `values` are the elements of a level.
-double sum_of_level(std::vector<double> values) {
-  do {
-    std::vector<double> sums;
-    for (std::size_t first = 0; first < values.size(); first += 16384) {
-      std::vector<double> a(2048, 0.0);
-      for (std::size_t i = first; i < std::min<std::size_t>(first + 16384, values.size()); ++i)
-        a[(i - first) % 2048] += values[i];
-      while (a.size() > 1) {
-        std::vector<double> half(a.size() / 2);
-        for (std::size_t i = 0; i < half.size(); ++i) half[i] = a[2 * i] + a[2 * i + 1];
-        a = half;
-      }
-      sums.push_back(a[0]);
-    }
-    values = sums;
-  } while (values.size() > 1);
-  return values.empty() ? 0.0 : values[0];
+// A binary tree by neighbours; what is missing counts as +0.
+double tree(std::vector<double> a) {
+  while (a.size() > 1) {
+    if (a.size() % 2 != 0) a.push_back(0.0);
+    for (std::size_t i = 0; i < a.size() / 2; ++i) a[i] = a[2 * i] + a[2 * i + 1];
+    a.resize(a.size() / 2);
+  }
+  return a.empty() ? 0.0 : a[0];
+}
+
+// The definition, word for word: chunks of 4096, 256 accumulators each, and one tree over all accumulators.
+double sum_of_squares(std::vector<double> const& squares) {
+  std::vector<double> accumulators((squares.size() + 4095) / 4096 * 256, 0.0);
+  for (std::size_t at = 0; at < squares.size(); ++at) {
+    std::size_t const chunk = at / 4096, i = at % 4096;
+    accumulators[chunk * 256 + (i / 16 % 32) * 8 + i % 8] += squares[at];
+  }
+  return tree(accumulators);
 }
 
 template <class T>
@@ -49,7 +49,7 @@ norm_partial reference(std::vector<T> const& values) {
     result.nonfinite += std::isfinite(v) ? 0 : 1;
     squares.push_back(std::isfinite(v) ? v * v : 0.0);
   }
-  result.sum_of_squares = sum_of_level(squares);
+  result.sum_of_squares = sum_of_squares(squares);
   return result;
 }
 
@@ -70,8 +70,9 @@ std::vector<T> random_values(std::size_t count, std::uint64_t seed) {
   return values;
 }
 
-constexpr std::size_t sizes[] = {0,    1,     2,     15,    16,    17,    2047,   2048,
-                                 2049, 16383, 16384, 16385, 18432, 49157, 131072, 200000};
+constexpr std::size_t sizes[] = {0,    1,     2,     7,     8,     9,     15,    16,    17,     511,
+                                 512,  513,   2047,  2048,  2049,  4095,  4096,  4097,  8191,   8192,
+                                 8193, 12288, 16383, 16384, 16385, 18432, 20480, 49157, 131072, 200000};
 
 }  // namespace
 
@@ -84,6 +85,48 @@ TEST_CASE_TEMPLATE("the sum follows the definition to the bit", T, float, loft::
   }
 }
 
+TEST_CASE_TEMPLATE("any number of chunks, with a ragged end and without", T, float, loft::bf16_t, loft::fp16_t) {
+  std::vector<T> const values = random_values<T>(std::size_t{41} * 4096, 77);
+  for (std::size_t chunks = 1; chunks <= 40; ++chunks) {
+    for (std::size_t const beyond : {0u, 1u, 777u}) {
+      CAPTURE(chunks);
+      CAPTURE(beyond);
+      std::vector<T> const part(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(chunks * 4096 + beyond));
+      CHECK(partial_of(part) == reference(part));
+    }
+  }
+}
+
+TEST_CASE_TEMPLATE("subnormals, NaN and infinities among ordinary elements", T, float, loft::bf16_t, loft::fp16_t,
+                   loft::e5m2_t, loft::e4m3_t) {
+  using limits = std::numeric_limits<T>;
+  std::mt19937_64 random{23};
+  for (std::size_t const count :
+       {std::size_t{100}, std::size_t{4096}, std::size_t{3 * 4096 + 40}, std::size_t{50000}}) {
+    CAPTURE(count);
+    std::vector<T> values = random_values<T>(count, count);
+    for (int planted = 0; planted < 20; ++planted) values[random() % count] = limits::denorm_min();
+    CHECK(partial_of(values) == reference(values));
+    for (int planted = 0; planted < 20; ++planted) {
+      values[random() % count] = limits::quiet_NaN();
+      if (limits::has_infinity) values[random() % count] = limits::infinity();
+      CHECK(partial_of(values) == reference(values));
+    }
+  }
+}
+
+TEST_CASE("runs of chunks whose number is a power of two are branches of the tree") {
+  std::vector<float> const values = random_values<float>(std::size_t{29} * 4096 + 300, 31);
+  for (std::int64_t run = 4096; run <= 16 * 4096; run *= 2) {
+    CAPTURE(run);
+    std::vector<double> branches;
+    auto const count = static_cast<std::int64_t>(values.size());
+    for (std::int64_t first = 0; first < count; first += run)
+      branches.push_back(loft::partial_norm(values.data() + first, std::min(run, count - first)).sum_of_squares);
+    CHECK(tree(branches) == partial_of(values).sum_of_squares);
+  }
+}
+
 TEST_CASE("the order can be told from another one") {
   std::vector<float> const values = random_values<float>(200000, 3);
   double in_a_row = 0;
@@ -92,25 +135,25 @@ TEST_CASE("the order can be told from another one") {
   CHECK(partial_of(values).sum_of_squares == doctest::Approx(in_a_row));
 }
 
-TEST_CASE("a second level of chunks") {
+TEST_CASE("very many chunks") {
   struct small {  // one byte, so that 2^28 elements and more fit into zero pages that nobody writes
     signed char value;
     explicit operator float() const { return static_cast<float>(value) * 0x1.234566p-3f; }
   };
-  constexpr std::int64_t count = (std::int64_t{1} << 28) + 81997;  // five chunks and a bit more
+  constexpr std::int64_t count = (std::int64_t{1} << 28) + 81997;  // 65556 chunks and a bit more
   std::unique_ptr<small, decltype(&std::free)> const values{static_cast<small*>(std::calloc(count, 1)), &std::free};
   REQUIRE(values != nullptr);
-  std::vector<double> chunk_sums((count + 16383) / 16384, 0.0);
+  std::vector<double> chunk_sums((count + 4095) / 4096, 0.0);
   std::mt19937_64 random{11};
   for (int i = 0; i < 400; ++i) {  // chunks with one element each, so that their sums are squares
     auto const chunk = i < 6 ? chunk_sums.size() - 1 - static_cast<std::size_t>(i) : random() % chunk_sums.size();
-    small& x = values.get()[chunk * 16384 + (i < 6 ? 5u : 1234u)];
+    small& x = values.get()[chunk * 4096 + (i < 6 ? 5u : 1234u)];
     if (chunk_sums[chunk] != 0) continue;
     x.value = static_cast<signed char>(1 + random() % 127);
     chunk_sums[chunk] = static_cast<double>(static_cast<float>(x)) * static_cast<double>(static_cast<float>(x));
   }
   norm_partial const got = loft::partial_norm(values.get(), count);
-  CHECK(got.sum_of_squares == sum_of_level(chunk_sums));
+  CHECK(got.sum_of_squares == tree(chunk_sums));
   CHECK(got.nonfinite == 0);
 }
 

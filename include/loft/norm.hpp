@@ -16,16 +16,17 @@
 
 namespace loft {
 
-/// The order of a norm's sum. It is part of the result, and fits a vector unit as well as a block of GPU threads.
+/// The order of a norm's sum. It is part of the result, and fits a vector unit as well as the lanes of a GPU.
 ///
-/// Elements come in index order, in chunks. Inside a chunk element i is added to accumulator i % accumulators; every
-/// accumulator starts at 0 and takes its elements in index order. Then neighbours are added as a binary tree,
-/// a[i] = a[2i] + a[2i+1], until one number is left: the chunk's sum. (A thread that holds 16 neighbours may add those
-/// alone, and lanes by exchanges over distances 1, 2, 4, ...: it is the same tree.) The chunks' sums are the elements
-/// of the next level and are added by the same rule without squares, level by level, until one number is left. What is
-/// missing at an end counts as +0, so a level of one element changes nothing.
+/// Elements come in index order, in chunks. Inside a chunk element i is added to accumulator (i / 16 % 32) * 8 + i % 8;
+/// every accumulator starts at 0 and takes its elements in index order. Then the accumulators of all chunks, one chunk's
+/// after the other's, are added as one binary tree by neighbours, a[i] = a[2i] + a[2i+1], until one number is left. What
+/// is missing at the end counts as +0, so a level of one number changes nothing.
+///
+/// So a lane that holds 16 neighbours has eight accumulators and their branch of the tree, 32 lanes have a chunk, and
+/// whoever has 2^k chunks from a multiple of 2^k on may add them alone.
 namespace norm_order {
-inline constexpr int chunk = 16384, accumulators = 2048;
+inline constexpr int chunk = 4096, accumulators = 256, neighbours = 16;
 }
 
 /// What one shard of a tensor, on one rank, gives to its norm. Plain doubles that add up: one SUM all-reduce over them
@@ -74,74 +75,78 @@ LOFT_HOST_DEVICE constexpr double norm_tree(double (&values)[N]) noexcept {
   }
 }
 
+/// Elements that meet all accumulators: each takes two.
+inline constexpr int norm_round = 2 * norm_order::accumulators;
+
+/// Adds the squares of a round of magnitudes to the accumulators of their chunk.
+template <class Square>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void add_norm_round(std::uint32_t const (&bits)[norm_round],
+                                                                      double (&sums)[norm_order::accumulators],
+                                                                      Square square) noexcept {
+  constexpr int lane = norm_order::neighbours / 2;
+  for (int half = 0; half < norm_order::neighbours; half += lane) {
+    for (int first = 0; first < norm_order::accumulators; first += lane)
+      for (int i = 0; i < lane; ++i) sums[first + i] += square(bits[2 * first + half + i]);
+    native::settle(sums);
+  }
+}
+
 // Source: a pointer, or what is added to and indexed like one.
 
-/// The sum of a whole chunk's squares, or nothing where an element is subnormal, NaN or infinite. A run of accumulators
-/// stays in registers and caches while it takes its elements; its tree is a branch of the chunk's.
+/// The sum of a whole chunk's squares, or nothing where an element is subnormal, NaN or infinite.
 template <class Source>
 LOFT_HOST_DEVICE constexpr bool norm_of_plain_chunk(Source values, double& result) noexcept {
-  constexpr int run = 128, step = norm_order::accumulators;
-  double sums[step / run] = {};
-  std::uint32_t least = ~0u, largest = 0;  // of the magnitudes less one, where 0 is the largest; of the magnitudes
-  for (int first = 0; first < step; first += run) {
-    double lanes[run] = {};
-    for (int from = first; from < norm_order::chunk; from += step) {
-      std::uint32_t magnitudes[run];
-      for (int i = 0; i < run; ++i) magnitudes[i] = norm_bits(values[from + i]);
-      for (int i = 0; i < run; ++i) {
-        std::uint32_t const bits = magnitudes[i];
-        double const value = static_cast<double>(bit_cast<float>(bits));
-        lanes[i] += value * value;
-        least = min(least, bits - 1);
-        largest = max(largest, bits);
-      }
-      native::settle(lanes);
+  double sums[norm_order::accumulators] = {};
+  std::uint32_t least = ~0u;  // of the magnitudes less one, where 0 is the largest
+  for (int first = 0; first < norm_order::chunk; first += norm_round) {
+    std::uint32_t bits[norm_round];
+    for (int i = 0; i < norm_round; ++i) {
+      bits[i] = norm_bits(values[first + i]);
+      least = min(least, bits[i] - 1);
     }
-    sums[first / run] = norm_tree(lanes);
+    add_norm_round(bits, sums, [](std::uint32_t magnitude) {
+      double const value = static_cast<double>(bit_cast<float>(magnitude));
+      return value * value;
+    });
   }
   result = norm_tree(sums);
-  return least >= float_least_normal - 1 && largest < float_infinity;
+  return least >= float_least_normal - 1 && bit_cast<std::uint64_t>(result) < double_infinity_bits;
 }
 
 /// The sum of one chunk's squares, whatever its elements; counts what is not finite. count: up to norm_order::chunk.
 template <class Source>
 LOFT_HOST_DEVICE constexpr double norm_of_chunk(Source values, int count, std::int64_t& nonfinite) noexcept {
   double result = 0;
-  if (count == norm_order::chunk && norm_of_plain_chunk(values, result)) return result;
+  if (!constant_evaluated() && count == norm_order::chunk && norm_of_plain_chunk(values, result)) return result;
   double sums[norm_order::accumulators] = {};
-  for (int first = 0; first < count; first += norm_order::accumulators) {
+  for (int first = 0; first < count; first += norm_round) {
+    std::uint32_t bits[norm_round] = {};
     std::int32_t found = 0;
-    for (int i = 0; i < min(norm_order::accumulators, count - first); ++i) {
-      std::uint32_t const bits = norm_bits(values[first + i]);
-      sums[i] += norm_square(bits);
-      found += bits >= float_infinity ? 1 : 0;
+    for (int i = 0; i < min(norm_round, count - first); ++i) {
+      bits[i] = norm_bits(values[first + i]);
+      found += bits[i] >= float_infinity ? 1 : 0;
     }
-    native::settle(sums);
+    add_norm_round(bits, sums, [](std::uint32_t magnitude) { return norm_square(magnitude); });
     nonfinite += found;
   }
   return norm_tree(sums);
 }
 
-/// The sum over one chunk of a level whose elements are sums over `unit` elements of the tensor; unit 1: its elements.
-template <class Source>
-LOFT_HOST_DEVICE constexpr double norm_of_level(Source values, std::int64_t count, std::int64_t unit,
-                                                std::int64_t& nonfinite) noexcept {
-  if (unit == 1) return norm_of_chunk(values, static_cast<int>(count), nonfinite);
-  double sums[norm_order::accumulators] = {};
-  std::int64_t const below = unit / norm_order::chunk;
-  for (std::int64_t i = 0; i < ceil_div(count, unit); ++i) {
-    double& sum = sums[i % norm_order::accumulators];
-    sum = native::sum(sum, norm_of_level(values + i * unit, min(unit, count - i * unit), below, nonfinite));
-  }
-  return norm_tree(sums);
-}
-
+/// The trees of chunks are kept like the digits of their number: two of one size are added at once.
 template <class Source>
 LOFT_HOST_DEVICE constexpr norm_partial partial_of(Source values, std::int64_t count) noexcept {
-  if (count <= 0) return {};
-  std::int64_t unit = 1, nonfinite = 0;
-  while (ceil_div(count, unit) > norm_order::chunk) unit *= norm_order::chunk;
-  double const sum = norm_of_level(values, count, unit, nonfinite);
+  double trees[52] = {};  // of 2^level chunks
+  std::int64_t chunks = 0, nonfinite = 0;
+  for (std::int64_t left = count; left > 0; left -= norm_order::chunk, ++chunks) {
+    auto const length = static_cast<int>(min<std::int64_t>(norm_order::chunk, left));
+    double sum = norm_of_chunk(values + chunks * norm_order::chunk, length, nonfinite);
+    int level = 0;
+    for (; (chunks >> level & 1) != 0; ++level) sum = native::sum(trees[level], sum);
+    trees[level] = sum;
+  }
+  double sum = 0;
+  for (int level = 0; chunks >> level != 0; ++level)
+    if ((chunks >> level & 1) != 0) sum = native::sum(trees[level], sum);
   return {sum, static_cast<double>(nonfinite)};
 }
 

@@ -180,7 +180,8 @@ void compare_norms(std::vector<launch::norm_item<T>>& items, std::vector<norm_pa
       },
       [&](unsigned char* base) { std::memcpy(base + out, right.data(), right.size() * sizeof(norm_partial)); });
   auto const left = workspace.get(static_cast<std::size_t>(bytes));
-  expect(std::all_of(left.begin(), left.begin() + count * 4, [](unsigned char c) { return c == 0; }),
+  expect(std::all_of(left.begin(), left.begin() + count * static_cast<std::ptrdiff_t>(sizeof(launch::norm_counters)),
+                     [](unsigned char c) { return c == 0; }),
          "counters are zero again");
 }
 
@@ -188,8 +189,9 @@ template <class T>
 void norms_of_lists(char const* what) {
   group const g(what);
   current = what;
-  std::int64_t const sizes[] = {0,     1,     15,    16, 17,     0,     2047, 2048,  2049,   16383,   16384,
-                                16385, 32768, 50000, 3,  300001, 98304, 0,    12345, 131072, 1000001, 0};
+  std::int64_t const sizes[] = {0,    1,      15,    16,   17,    0,      511,    512,    2049,
+                                4095, 4096,   4097,  8192, 16383, 16384,  16385,  32768,  50000,
+                                3,    300001, 98304, 0,    12345, 131072, 131073, 524288, 0};
   for (content const kind : {content::plain, content::tame, content::wild, content::poisoned}) {
     auto const values = numbers<T>(1, 1 << 21, 9, kind);
     device_copy<T> const device(values);

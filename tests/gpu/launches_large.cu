@@ -102,7 +102,7 @@ void large(char const* what, matrix_view<bf16_t const> in, Operand const& how, i
 }
 
 void large_norm(bf16_t const* values, std::int64_t count) {
-  group const g("norm of 2^28 + 12345 elements, three levels");
+  group const g("norm of 2^28 + 12345 elements, whose partials the last block adds in two passes");
   current = g.name;
   std::vector<bf16_t> host(static_cast<std::size_t>(count));
   check(cudaMemcpy(host.data(), values, host.size() * sizeof(bf16_t), cudaMemcpyDeviceToHost));

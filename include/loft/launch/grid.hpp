@@ -82,14 +82,16 @@ LOFT_HOST_DEVICE constexpr int shared_bytes() noexcept {
   *word = detail::max(*word, value);
 #endif
 }
-[[gnu::always_inline]] LOFT_HOST_DEVICE inline std::uint32_t atomic_add(std::uint32_t* word,
-                                                                        std::uint32_t value) noexcept {
+template <class Word>
+[[gnu::always_inline]] LOFT_HOST_DEVICE inline Word atomic_add(Word* word, Word value) noexcept {
 #if defined(__CUDA_ARCH__)
-  return atomicAdd(word, value);
+  if constexpr (sizeof(Word) == 8)
+    return atomicAdd(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));
+  else return atomicAdd(word, value);
 #elif defined(__HIP_DEVICE_COMPILE__)
   return __hip_atomic_fetch_add(word, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 #else
-  std::uint32_t const before = *word;
+  Word const before = *word;
   *word += value;
   return before;
 #endif

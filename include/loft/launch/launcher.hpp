@@ -186,20 +186,19 @@ struct launcher {
   /// Bytes of workspace for norms: `chunks` is norm_chunks of the list. The workspace is zero before its first use, and
   /// the calls leave its counters zero.
   static constexpr std::int64_t norm_workspace_bytes(int tensors, std::int64_t chunks) noexcept {
-    return (std::int64_t{tensors} * 4 + 15) / 16 * 16 + chunks * static_cast<std::int64_t>(sizeof(norm_partial));
+    std::int64_t const blocks = chunks / norm_tuning::groups + tensors;  // at least as many as there are
+    return tensors * static_cast<std::int64_t>(sizeof(norm_counters)) +
+           2 * blocks * static_cast<std::int64_t>(sizeof(double));
   }
-  /// Fills in first_chunk and first_block of a list in host memory, and gives the number of chunks of all.
+  /// Fills in first_block of a list in host memory, and gives the number of chunks of all.
   template <class T>
   static constexpr std::int64_t plan_norms(norm_item<T>* items, int count) noexcept {
     std::int64_t chunks = 0, blocks = 0;
-    for (int i = 0; i < count; ++i) {
-      items[i].first_chunk = chunks;
-      chunks += norm_chunks(items[i].count);
-    }
-    int const together = norm_run(chunks);
+    for (int i = 0; i < count; ++i) chunks += norm_chunks(items[i].count);
+    int const level = norm_level(chunks);
     for (int i = 0; i < count; ++i) {
       items[i].first_block = blocks;
-      blocks += loft::detail::ceil_div(norm_chunks(items[i].count), together);
+      blocks += norm_blocks(items[i].count, level);
     }
     return chunks;
   }
@@ -214,12 +213,11 @@ struct launcher {
     if (items == nullptr || out == nullptr) return status::null_pointer;
     if (!aligned(items) || !aligned(out)) return status::misaligned_pointer;
     if (status const s = check_workspace(where, norm_workspace_bytes(count, chunks)); s != status::ok) return s;
-    auto* const done = static_cast<std::uint32_t*>(where.workspace);
-    auto* const sums = reinterpret_cast<norm_partial*>(done + (count + 3) / 4 * 4);
-    int const together = norm_run(chunks);
-    std::int64_t const blocks = chunks / together + count;  // at least as many as the plan has
-    norm_arguments<T> const a{items, count, together, out, sums, done};
-    return run(take_norms<T>, blocks, norm_alone::threads, 0, where, a);
+    auto* const counters = static_cast<norm_counters*>(where.workspace);
+    int const level = norm_level(chunks);
+    std::int64_t const blocks = (chunks >> level) + count;  // likewise
+    norm_arguments<T> const a{items, count, level, out, counters, reinterpret_cast<double*>(counters + count)};
+    return run(take_norms<T>, blocks, norm_tuning::threads, 0, where, a);
   }
 
   /// quantize, and partial_norm of the input as a by-product of the same read. in: contiguous, rows of whole blocks, and
@@ -231,14 +229,14 @@ struct launcher {
                                                  context const& where) noexcept {
     using number = std::remove_const_t<T>;
     static_assert(detail::is_wide_type<number> && Operand::format::shape.rows == 1 &&
-                      !loft::detail::has_statistic<Operand> && lanes_together<Operand, norm_beside::values> <= 32,
+                      !loft::detail::has_statistic<Operand> && lanes_together<Operand, norm_tuning::values> <= 32,
                   "quantize_with_norm: float, bfloat16 or half, blocks of one row, a rule that looks at the maximum");
     matrix_view<number const> const from = in;
     if (status const s = check_quantize(from, out, how, where); s != status::ok) return s;
     if (norm == nullptr) return status::null_pointer;
     if (!aligned(norm)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return Device::zero(norm, sizeof(norm_partial), where.stream);
-    constexpr int together = norm_beside::values * lanes_together<Operand, norm_beside::values>;
+    constexpr int together = norm_tuning::values * lanes_together<Operand, norm_tuning::values>;
     if (!rows_serve(from, out) || !is_contiguous(from) || in.cols % together != 0) return status::not_contiguous;
     std::int64_t const total = in.rows * in.cols, chunks = loft::detail::ceil_div(total, norm_order::chunk);
     std::int64_t const own = workspace_bytes<Operand>();
@@ -246,10 +244,14 @@ struct launcher {
     tensor_scale t;
     device_inputs inputs{where.seed, nullptr};
     if (status const s = find_scale(from, out, how, where, t, inputs); s != status::ok) return s;
-    auto* const done = reinterpret_cast<std::uint32_t*>(static_cast<unsigned char*>(where.workspace) + own);
-    norm_by_product<Operand, number> const a{
-        {from.data, 1, total, total, out, how, t, inputs, 1}, norm, reinterpret_cast<norm_partial*>(done + 4), done};
-    return run(quantize_rows_with_norm<Operand, number>, chunks, norm_beside::threads, 0, where, a);
+    auto* const counters = reinterpret_cast<norm_counters*>(static_cast<unsigned char*>(where.workspace) + own);
+    int const level = norm_level(chunks);
+    norm_by_product<Operand, number> const a{{from.data, 1, total, total, out, how, t, inputs, 1},
+                                             level,
+                                             norm,
+                                             counters,
+                                             reinterpret_cast<double*>(counters + 1)};
+    return run(quantize_rows_with_norm<Operand, number>, norm_blocks(total, level), norm_tuning::threads, 0, where, a);
   }
 
  private:
