@@ -184,6 +184,20 @@ void compare_sums() {
   failures += wrong;
 }
 
+/// The reciprocals of all positive floats and infinity, which take no division, against the quotients.
+__global__ void compare_reciprocals(tally* out, std::uint32_t flip) {
+  std::uint32_t const lane = blockIdx.x * blockDim.x + threadIdx.x;
+  tally t{0, 0};
+  for (std::uint32_t bits = 1 + lane; bits <= loft::detail::float_infinity; bits += lanes) {
+    float const x = loft::bit_cast<float>(bits);
+    std::uint32_t const quotient = loft::bit_cast<std::uint32_t>(native::divide(1.0f, x));
+    std::uint32_t const found = loft::bit_cast<std::uint32_t>(native::reciprocal(x));
+    ++t.compared;
+    t.wrong += found != (loft::detail::min(quotient, loft::detail::float_infinity - 1) ^ flip) ? 1 : 0;
+  }
+  out[lane] = t;
+}
+
 /// The chip's stochastic rounding is not ours: it has to give neighbours, in the right proportion.
 __global__ void compare_stochastic(tally* out, double* mean) {
   std::uint32_t const lane = blockIdx.x * blockDim.x + threadIdx.x;
@@ -230,6 +244,8 @@ int main(int argc, char** argv) {
   compare_exchange<<<blocks, threads>>>(out.data, flip);
   report("exchange", out);
   compare_sums();
+  compare_reciprocals<<<blocks, threads>>>(out.data, flip);
+  report("reciprocal", out);
   device_array<double> means(lanes);
   compare_stochastic<<<blocks, threads>>>(out.data, means.data);
   report("hardware_stochastic_e2m1x4", out);

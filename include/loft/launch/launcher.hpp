@@ -245,7 +245,7 @@ struct launcher {
     device_inputs inputs{where.seed, nullptr};
     if (status const s = find_scale(from, out, how, where, t, inputs); s != status::ok) return s;
     auto* const counters = reinterpret_cast<norm_counters*>(static_cast<unsigned char*>(where.workspace) + own);
-    int const level = norm_level(chunks);
+    int const level = norm_level(chunks, norm_tuning::blocks_beside);
     norm_by_product<Operand, number> const a{{from.data, 1, total, total, out, how, t, inputs, 1},
                                              level,
                                              norm,

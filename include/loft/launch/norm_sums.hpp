@@ -20,7 +20,7 @@ struct norm_tuning {
   static constexpr int values = row_tuning::values, step = lanes * values, rounds = norm_order::chunk / step;
   static constexpr int apart = groups * norm_order::chunk;  ///< from a group's chunk to its next
   static constexpr int least_level = 2, most_level = 5, most_chunks = 1 << most_level;  ///< of a block of threads
-  static constexpr int blocks = 2048;  ///< wished for: the last one loads the partials of so many at once
+  static constexpr int blocks = 1024, blocks_beside = 2048;  ///< wished for; the last one adds their partials
   static constexpr int bytes_ahead = 128, bytes_ahead_beside = 64;
 };
 static_assert(1 << norm_tuning::least_level == norm_tuning::groups && norm_tuning::most_chunks <= norm_tuning::lanes,
@@ -125,9 +125,9 @@ LOFT_HOST_DEVICE constexpr std::int64_t norm_chunks(std::int64_t count) noexcept
   return detail::max<std::int64_t>(1, detail::ceil_div(count, norm_order::chunk));
 }
 /// A block of threads has 2^level chunks: more where there are many of them.
-LOFT_HOST_DEVICE constexpr int norm_level(std::int64_t chunks) noexcept {
+LOFT_HOST_DEVICE constexpr int norm_level(std::int64_t chunks, int blocks = norm_tuning::blocks) noexcept {
   int level = norm_tuning::least_level;
-  while (level < norm_tuning::most_level && chunks >> level > norm_tuning::blocks) ++level;
+  while (level < norm_tuning::most_level && chunks >> level > blocks) ++level;
   return level;
 }
 LOFT_HOST_DEVICE constexpr std::int64_t norm_blocks(std::int64_t count, int level) noexcept {

@@ -110,6 +110,11 @@ LOFT_HOST_DEVICE inline void take_seed(Operand& how, std::uint64_t const* seed) 
   }
 }
 
+/// True for operands whose threads take several turns and read the next one's values meanwhile. (Where a rotation needs
+/// the registers, too, that is slower.)
+template <class Operand>
+inline constexpr bool takes_turns = has_seed<Operand> && !detail::rotates<Operand>;
+
 template <class Operand, class T>
 struct row_arguments {
   T const* data;
@@ -119,6 +124,7 @@ struct row_arguments {
   tensor_scale t;
   device_inputs from;
   std::uint32_t chunks;  ///< blocks of threads for a row
+  int turns = 1;         ///< rounds_a_thread each
 };
 
 /// quantize_prepared of what a lane loaded.
@@ -182,40 +188,49 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
   constexpr int lanes = detail::max(1, format::shape.cols / count), blocks = lane_codes<format, count>::blocks;
   constexpr int step = row_tuning::threads * count;
   lane_group<lanes_together<Operand, count>> const group;
-  auto const place = place_of_block(a.rows, a.chunks, step * rounds);
+  int const turns = takes_turns<Operand> ? a.turns : 1, width = rounds * step * turns;
+  auto const place = place_of_block(a.rows, a.chunks, width);
   std::int64_t const first = place.col + thread_index() * count;
   Operand how = a.how;
   if constexpr (DeviceSeed) take_seed(how, a.from.seed);
   tensor_scale const t = a.from.scale != nullptr ? *a.from.scale : a.t;
-  T const* const from = a.data + place.row * a.row_stride + first;
-  // Everything is counted from the first round's place: what is added is constant.
-  auto const at = static_cast<std::uint64_t>(place.row * a.cols + first);
-  std::uint8_t* const codes = a.out.codes + at * bits / 8;
-  auto* const scales = a.out.scales + at / format::shape.cols;
+  T const* from = a.data + place.row * a.row_stride + first;
+  // Everything is counted from the turn's first place: what is added is constant.
+  auto at = static_cast<std::uint64_t>(place.row * a.cols + first);
   auto const work = [&](detail::lane_values<held<T>, count> const& values, int i) {
     auto const result =
         quantize_loaded<Operand, count>(values, count, how, t, at + static_cast<unsigned>(i * step), group);
-    store_words(codes + i * (step * bits / 8), result.words);
+    store_words(a.out.codes + at * bits / 8 + i * (step * bits / 8), result.words);
     if (lanes != 1 && group.rank() % lanes != 0) return;
     for (int b = 0; b < blocks; ++b) {
       if constexpr (std::is_same_v<Layout, row_major>) {
-        scales[i * (step / format::shape.cols) + b] = result.scales[b];
+        (a.out.scales + at / format::shape.cols)[i * (step / format::shape.cols) + b] = result.scales[b];
       } else {
-        std::int64_t const col = (first + i * step) / format::shape.cols + b;
-        a.out.scales[detail::scale_index<format, Layout>(place.row, col, a.cols)] = result.scales[b];
+        auto const col = static_cast<std::int64_t>(at - static_cast<std::uint64_t>(place.row * a.cols)) + i * step;
+        a.out.scales[detail::scale_index<format, Layout>(place.row, col / format::shape.cols + b, a.cols)] =
+            result.scales[b];
       }
     }
   };
-  if (rounds > 1 && place.col + rounds * step <= a.cols) {
+  if (rounds > 1 && place.col + width <= a.cols) {
     detail::lane_values<held<T>, count> values[rounds];
 #pragma unroll
     for (int i = 0; i < rounds; ++i) values[i] = load_values<T, count>(from + i * step);
+#pragma unroll 1
+    for (int turn = 1;; ++turn) {
+      from += rounds * step;
 #pragma unroll
-    for (int i = 0; i < rounds; ++i) work(values[i], i);
-    return;
+      for (int i = 0; i < rounds; ++i) {
+        work(values[i], i);
+        if (turn < turns) values[i] = load_values<T, count>(from + i * step);
+      }
+      if (turn >= turns) return;
+      at += rounds * step;
+    }
   }
 #pragma unroll 1
-  for (int i = 0; i < rounds && first + i * step < a.cols; ++i) work(load_values<T, count>(from + i * step), i);
+  for (int i = 0; i < rounds * turns && first + i * step < a.cols; ++i)
+    work(load_values<T, count>(from + i * step), i);
 }
 
 }  // namespace loft::launch

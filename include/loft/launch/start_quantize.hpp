@@ -46,6 +46,14 @@ status launch_tiles(matrix_view<T const> in, First const& first, Second const& s
                         tile_tuning::threads, shared, where.stream, a);
 }
 
+/// The turns of a thread, where one turn would need `chunks` blocks of threads a row: so many blocks are left that every
+/// GPU has several for each of its multiprocessors.
+template <class Operand>
+constexpr std::int64_t turns_for(std::int64_t rows, std::int64_t chunks) noexcept {
+  if (!takes_turns<Operand>) return 1;
+  return loft::detail::clamp<std::int64_t>(loft::detail::min(rows * chunks / 4096, chunks), 1, 4);
+}
+
 /// One output, by rows of whole blocks; rows that do not end with a block go to the tiles. in: what rows_serve admits.
 template <class Device, class Layout, class Operand, class T, class Stream>
 status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::format> out, Operand const& how,
@@ -62,13 +70,14 @@ status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::for
     out.cols = in.cols;
   }
   static_assert(format::shape.rows == 1);
-  std::int64_t const chunks =
-      loft::detail::ceil_div(in.cols, row_tuning::threads * count * rounds_a_thread<Operand, T>);
+  constexpr std::int64_t width = row_tuning::threads * count * rounds_a_thread<Operand, T>;
+  std::int64_t const most = loft::detail::ceil_div(in.cols, width), turns = turns_for<Operand>(in.rows, most);
+  std::int64_t const chunks = loft::detail::ceil_div(in.cols, width * turns);
   if (chunks > 0x7fff'ffff / in.rows) return status::extent_overflow;
   auto const start = [&](auto device_seed, auto const& operand) {
     using with = std::remove_cvref_t<decltype(operand)>;
-    row_arguments<with, T> const a{
-        in.data, in.rows, in.cols, in.row_stride, out, operand, t, inputs, static_cast<std::uint32_t>(chunks)};
+    row_arguments<with, T> const a{in.data, in.rows, in.cols, in.row_stride, out, operand, t, inputs,
+                                   static_cast<std::uint32_t>(chunks), static_cast<int>(turns)};
     return Device::launch(quantize_rows<with, T, Layout, decltype(device_seed)::value>,
                           static_cast<unsigned>(chunks * in.rows), row_tuning::threads, 0, where.stream, a);
   };

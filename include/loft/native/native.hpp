@@ -84,7 +84,7 @@ template <class T>
     float inverse;
     if (bit_cast<std::uint32_t>(x) - 0x0080'0000u < 0x7e00'0000u) {
       // x and 1/x are normal: one step from the approximation is correctly rounded, as in the instruction rcp.rn, which
-      // asks for the range once more. tests/gpu/same_bits.cu runs over all significands.
+      // asks for the range once more. tests/device/native_on_chip.cu runs over all floats.
       asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(inverse) : "f"(x));
       float rest;
       asm("{.reg .f32 e;\n\tneg.f32 e, %1;\n\tfma.rn.f32 e, e, %2, 0f3F800000;\n\tfma.rn.f32 %0, %2, e, %2;}"
