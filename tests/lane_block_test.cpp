@@ -200,8 +200,9 @@ TEST_CASE("stochastic ladders give the code under every random word of 8 bits, a
     auto const check = [&](oracle::rounding r, int bits, std::uint32_t found) {
       for (int i = 0; i < 8; ++i) {
         float const x = std::fabs(values[i]);
-        std::uint32_t const right = table.encode(x, table.locate(x), r, oracle::overflow::saturate, {bits, words[i] & ((1u << bits) - 1)}) |
-                                    (std::signbit(values[i]) ? 8u : 0u);
+        std::uint32_t const right =
+            table.encode(x, table.locate(x), r, oracle::overflow::saturate, {bits, words[i] & ((1u << bits) - 1)}) |
+            (std::signbit(values[i]) ? 8u : 0u);
         wrong += (found >> 4 * i & 15u) != right ? 1 : 0;
         control += (found >> 4 * i & 7u) != table.encode(x, table.locate(x), away_from_zero, {}) ? 1 : 0;
       }

@@ -129,6 +129,76 @@ struct sweep {
   }
 };
 
+// As sweep, for many floats: under one rounding and one random word the reference is a step function of the magnitude.
+// A bisection finds where it steps, and between two steps every float has to give one code.
+template <class F>
+struct stepped_sweep {
+  subject<F> const about{};
+  slice const part;
+  std::int64_t compared = 0;
+  tally same{}, control{};
+
+  explicit stepped_sweep(slice s) : part{s} { run(); }
+
+ private:
+  [[nodiscard]] std::uint64_t pattern(std::uint64_t i) const { return part.first + i * part.step; }
+  [[nodiscard]] float number(std::uint64_t i) const { return float_of(static_cast<std::uint32_t>(pattern(i))); }
+  // The first place of the slice whose pattern is at or beyond this one.
+  [[nodiscard]] std::uint64_t place_from(std::uint64_t bits) const {
+    return bits <= part.first ? 0 : (bits - part.first + part.step - 1) / part.step;
+  }
+
+  template <loft::overflow O, class R>
+  void compare(tally& found, R rounding, oracle::rounding mode, oracle::draw draw = {}) {
+    auto const overflow = O == loft::overflow::saturate ? oracle::overflow::saturate : oracle::overflow::special;
+    auto const reference = [&](std::uint64_t i) {
+      auto const value = static_cast<double>(number(i));
+      return about.table.encode(value, about.place(value), mode, overflow, draw);
+    };
+    // Numbers, infinity and NaN of either sign: within each the reference never turns back.
+    std::uint64_t begin = 0;
+    for (std::uint64_t const sign : {0x0000'0000ull, 0x8000'0000ull})
+      for (std::uint64_t const beyond : {0x7f80'0000ull, 0x7f80'0001ull, 0x8000'0000ull}) {
+        for (std::uint64_t const end = place_from(sign + beyond); begin < end;) {
+          std::uint32_t const expected = reference(begin);
+          std::uint64_t last = begin, other = end;
+          while (other - last > 1) {
+            std::uint64_t const middle = last + (other - last) / 2;
+            (reference(middle) == expected ? last : other) = middle;
+          }
+          std::int64_t differ = 0;
+          for (std::uint64_t i = begin; i < other; ++i)
+            differ += about.counted(loft::encode<F, O>(number(i), rounding)) != expected ? 1 : 0;
+          for (std::uint64_t i = begin; differ != 0 && i < other; ++i)  // the first of them, to be shown
+            found.add(static_cast<double>(number(i)), about.counted(loft::encode<F, O>(number(i), rounding)), expected);
+          compared += static_cast<std::int64_t>(other - begin);
+          begin = other;
+        }
+      }
+  }
+
+  template <class R>
+  void both(R rounding, oracle::rounding mode, oracle::draw draw = {}) {
+    compare<loft::overflow::saturate>(same, rounding, mode, draw);
+    compare<loft::overflow::special>(same, rounding, mode, draw);
+  }
+
+  void run() {
+    using oracle::rounding;
+    auto const word = static_cast<std::uint32_t>((part.first + 1) * 0x9e3779b97f4a7c15u >> 40);  // its own
+    both(loft::nearest_even{}, rounding::nearest_even);
+    both(loft::nearest_away{}, rounding::nearest_away);
+    both(loft::toward_zero{}, rounding::toward_zero);
+    both(loft::away_from_zero{}, rounding::away_from_zero);
+    both(loft::upward{}, rounding::upward);
+    both(loft::downward{}, rounding::downward);
+    both(loft::to_odd{}, rounding::to_odd);
+    both(loft::stochastic_word<16>{word & 0xffffu}, rounding::stochastic, {16, word & 0xffffu});
+    both(loft::truncated_stochastic_word<8>{word & 0xffu}, rounding::truncated_stochastic, {8, word & 0xffu});
+    compare<loft::overflow::saturate>(control, loft::toward_zero{}, rounding::nearest_even);
+  }
+};
+
 template <class F>
 void check_sweep(slice part) {
   sweep<F> const done{part};
@@ -136,6 +206,21 @@ void check_sweep(slice part) {
   CHECK_MESSAGE(done.same.wrong == 0, done.same.first());
   CHECK(done.same.compared >= 18 * static_cast<std::int64_t>((std::uint64_t{1} << 32) / part.step - 1));
   CHECK(done.control.wrong > 0);
+}
+
+// Formats as fine as floats have a step at every one of them: there the plain sweep is as good.
+template <class F>
+void check_stepped_sweep(slice part) {
+  if constexpr (std::is_same_v<F, loft::fp32>) {
+    check_sweep<F>(part);
+  } else {
+    stepped_sweep<F> const done{part};
+    INFO(done.about.table.name());
+    CHECK_MESSAGE(done.same.wrong == 0, done.same.first());
+    auto const floats = static_cast<std::int64_t>(((std::uint64_t{1} << 32) - part.first + part.step - 1) / part.step);
+    CHECK(done.compared == 19 * floats);
+    CHECK(done.control.wrong > 0);
+  }
 }
 
 }  // namespace test

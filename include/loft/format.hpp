@@ -153,12 +153,19 @@ struct hifloat8_spec {
                                : 112 + (e - 8) * 2;
     return static_cast<std::uint32_t>(first - (1 << mantissa_bits_at(e)));
   }
+  /// The exponent of a normal number: the inverse of the counts in first_ordinal.
+  LOFT_HOST_DEVICE constexpr int exponent_at(int ordinal) const noexcept {
+    return ordinal < 24    ? ordinal / 2 - 19
+           : ordinal < 40  ? ordinal / 4 - 13
+           : ordinal < 96  ? ordinal / 8 - 8
+           : ordinal < 112 ? ordinal / 4 - 20
+                           : ordinal / 2 - 48;
+  }
   LOFT_HOST_DEVICE constexpr std::uint32_t with_sign(std::uint32_t ordinal, bool negative) const noexcept {
     if (ordinal == 0) return 0;
     std::uint32_t const sign = negative ? sign_mask() : 0u;
     if (ordinal < 8) return sign | ordinal;
-    int exponent = -15;
-    while (first_ordinal(exponent + 1) + (1u << mantissa_bits_at(exponent + 1)) <= ordinal) ++exponent;
+    int const exponent = exponent_at(static_cast<int>(ordinal));
     int const width = mantissa_bits_at(exponent);
     std::uint32_t const mantissa = ordinal - first_ordinal(exponent) - (1u << width);
     auto const size = static_cast<std::uint32_t>(exponent < 0 ? -exponent : exponent);

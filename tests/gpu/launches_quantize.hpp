@@ -129,7 +129,7 @@ void compare_both(matrix_view<T const> in, First const& how, Second const& cols_
       parts,
       [&](unsigned char* base) {
         return gpu::quantize_both(in, out.view(base), how, cols_out.view(base), cols_how,
-                                   context_of(base + workspace, bytes, d), Layout{});
+                                  context_of(base + workspace, bytes, d), Layout{});
       },
       [&](unsigned char* base) {
         out.write(base, right);

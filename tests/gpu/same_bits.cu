@@ -65,7 +65,8 @@ void sweep(char const* what, std::int64_t total, std::uint32_t stride, R roundin
     failures += differences;
     compared += count;
     if (differences != 0)
-      std::printf("FAIL %s: %s: %ld of %lld codes differ\n", describe<F>().text, what, differences, static_cast<long long>(count));
+      std::printf("FAIL %s: %s: %ld of %lld codes differ\n", describe<F>().text, what, differences,
+                  static_cast<long long>(count));
   }
 }
 
@@ -141,14 +142,16 @@ void one_operand(char const* what, Operand how = {}) {
     auto const got = output.download();
     long differences = 0;
     for (std::int64_t i = 0; i < blocks; ++i) {
-      auto const expected = quantize_block(values.data() + i * size, count, how, t, static_cast<std::uint64_t>(i * size));
+      auto const expected =
+          quantize_block(values.data() + i * size, count, how, t, static_cast<std::uint64_t>(i * size));
       auto const& mine = got[static_cast<std::size_t>(i)];
       differences += std::memcmp(&mine.scale, &expected.scale, sizeof mine.scale) != 0 ||
                      std::memcmp(mine.codes, expected.codes, sizeof mine.codes) != 0;
     }
     failures += differences;
     compared += blocks * count;
-    if (differences != 0) std::printf("FAIL %s: %ld of %lld blocks differ\n", what, differences, static_cast<long long>(blocks));
+    if (differences != 0)
+      std::printf("FAIL %s: %ld of %lld blocks differ\n", what, differences, static_cast<long long>(blocks));
   }
 }
 
@@ -163,7 +166,8 @@ int main(int argc, char** argv) {
   all_formats::for_each([]<class F>(F) { one_format<F>(); });
   all_block_formats::for_each([]<class B>(B) {
     one_operand<operand<B>>(describe<B>().text);
-    if constexpr (!requires { typename B::rule; }) one_operand<operand<B, default_rule<B>, stochastic<8>>>(describe<B>().text, {{}, {1, 2}});
+    if constexpr (!requires { typename B::rule; })
+      one_operand<operand<B, default_rule<B>, stochastic<8>>>(describe<B>().text, {{}, {1, 2}});
   });
   one_operand<operand<mxfp4, ceil_scale>>("mxfp4, ceil_scale");
   one_operand<operand<mxfp4, even_scale>>("mxfp4, even_scale");
@@ -173,7 +177,7 @@ int main(int argc, char** argv) {
   one_operand<operand<mxfp8_e4m3, ceil_scale, toward_zero>>("mxfp8_e4m3, ceil_scale, toward_zero");
   one_operand<operand<mxfp4, ocp_floor, nearest_even, hadamard<32>>>("mxfp4, hadamard<32>");
   one_operand<operand<nvfp4, two_level, stochastic<>, signed_hadamard<16>>>("nvfp4, stochastic, signed_hadamard<16>",
-                                                                           {{}, {1, 2}, {recipes::nvfp4_signs}});
+                                                                            {{}, {1, 2}, {recipes::nvfp4_signs}});
   one_operand<operand<nvfp4, four_over_six<>>>("nvfp4, four_over_six<squared_error>");
   one_operand<operand<nvfp4, four_over_six<absolute_error>>>("nvfp4, four_over_six<absolute_error>");
   one_operand<operand<nvfp4, four_over_six<maximal_error>>>("nvfp4, four_over_six<maximal_error>");

@@ -123,8 +123,8 @@ struct row_arguments {
   Operand how;
   tensor_scale t;
   device_inputs from;
-  std::uint32_t chunks;  ///< blocks of threads for a row
-  int turns = 1;         ///< rounds_a_thread each
+  std::uint32_t chunks = 1;  ///< blocks of threads for a row
+  int turns = 1;             ///< rounds_a_thread each
 };
 
 /// quantize_prepared of what a lane loaded.
@@ -229,8 +229,7 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
     }
   }
 #pragma unroll 1
-  for (int i = 0; i < rounds * turns && first + i * step < a.cols; ++i)
-    work(load_values<T, count>(from + i * step), i);
+  for (int i = 0; i < rounds * turns && first + i * step < a.cols; ++i) work(load_values<T, count>(from + i * step), i);
 }
 
 }  // namespace loft::launch

@@ -76,8 +76,9 @@ status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::for
   if (chunks > 0x7fff'ffff / in.rows) return status::extent_overflow;
   auto const start = [&](auto device_seed, auto const& operand) {
     using with = std::remove_cvref_t<decltype(operand)>;
-    row_arguments<with, T> const a{in.data, in.rows, in.cols, in.row_stride, out, operand, t, inputs,
-                                   static_cast<std::uint32_t>(chunks), static_cast<int>(turns)};
+    row_arguments<with, T> a{in.data, in.rows, in.cols, in.row_stride, out, operand, t, inputs};
+    a.chunks = static_cast<std::uint32_t>(chunks);
+    a.turns = static_cast<int>(turns);
     return Device::launch(quantize_rows<with, T, Layout, decltype(device_seed)::value>,
                           static_cast<unsigned>(chunks * in.rows), row_tuning::threads, 0, where.stream, a);
   };
