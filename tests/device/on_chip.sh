@@ -57,6 +57,15 @@ for mode in plain fast amd; do
   program "gnmr_$mode" tests/gpu/gnmr.cu "${flags[@]}"
 done
 
+# Every kind of kernel in memory that is just as large as it has to be; CUDA has a tool that watches it.
+program every_kernel tests/gpu/every_kernel.cu
+if [[ $target == sm_* ]]; then
+  for tool in memcheck racecheck; do
+    echo "== $tool"
+    if ! compute-sanitizer --tool "$tool" --error-exitcode 1 "$folder/every_kernel"; then failed+=("$tool"); fi
+  done
+fi
+
 # A test that cannot fail shows nothing: this run has to.
 echo "== control"
 if "$folder/native_on_chip" control; then failed+=("native_on_chip control"); fi
