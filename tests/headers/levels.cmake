@@ -14,7 +14,7 @@ set(level_5 gnmr_state.hpp native/native.hpp convert.hpp native/lane_codec.hpp n
 set(level_6 gnmr.hpp freeze.hpp native/half_codec.hpp native/pairs.hpp scale_rule.hpp launch/grid.hpp)
 set(level_7 native/host.hpp lane_group.hpp)
 set(level_8 lanes.hpp minifloat.hpp packed.hpp rotation.hpp)
-set(level_9 bulk.hpp scaling.hpp)
+set(level_9 bulk.hpp ladder.hpp scaling.hpp)
 set(level_10 block_scale.hpp)
 set(level_11 block_codec.hpp)
 set(level_12 block_formats.hpp register_codec.hpp)
