@@ -241,6 +241,11 @@ TEST_CASE("stochastic ladders give the code under every random word of 8 bits, a
   CHECK(control > 1000);  // another rounding
 }
 
+/// As the rounding of a kernel whose lanes start at a call of the generator; a part of what they have need not.
+struct from_a_call : stochastic<8> {
+  static constexpr bool starts_with_a_call = true;
+};
+
 TEST_CASE("random bits come for neighbours at once, wherever they start") {
   auto const check_words = []<int Bits>(std::integral_constant<int, Bits>) {
     long wrong = 0;
@@ -256,6 +261,11 @@ TEST_CASE("random bits come for neighbours at once, wherever they start") {
   };
   check_words(std::integral_constant<int, 8>{});
   check_words(std::integral_constant<int, 16>{});
+  for (std::uint64_t const index : {0ull, 8ull, 16ull, 24ull}) {
+    detail::random_run<8, 8> const run{from_a_call{{11, 13}}, index};
+    for (std::uint64_t i = 0; i < 8; ++i)
+      CHECK((run.words[i / 4] >> i % 4 * 8 & 0xffu) == random_bits<8>(11, 13, index + i));
+  }
 }
 
 TEST_CASE("eight numbers become eight nibbles, eight signs their top bits") {

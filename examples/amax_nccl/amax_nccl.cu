@@ -61,7 +61,7 @@ struct shard {
   loft::norm_partial* norm;
   loft::launch::norm_item<loft::bf16_t>* list;
   loft::quantized_view<format> out;
-  loft::cuda::context where;
+  loft::cuda::context where, norm_where;  ///< a norm keeps counters in its workspace, so that it has its own
   std::int64_t chunks;
 
   /// In memory of the GPU that is current.
@@ -79,17 +79,18 @@ struct shard {
     check(cudaMemcpy(list, &item, sizeof item, cudaMemcpyHostToDevice));
     out = {allocate<std::uint8_t>(loft::codes_bytes<format>(count, cols)),
            allocate<scale>(loft::scale_count<format>(count, cols)), allocate<float>(1), count, cols};
-    std::int64_t const bytes =
-        loft::detail::max(loft::cuda::workspace_bytes<Operand>(), loft::cuda::norm_workspace_bytes(1, chunks));
+    std::int64_t const bytes = loft::cuda::workspace_bytes<Operand>();
     where = {stream, allocate<unsigned char>(bytes), bytes, amax, nullptr};
-    check(cudaMemset(where.workspace, 0, static_cast<std::size_t>(bytes)));  // a norm's counters start at zero
+    std::int64_t const norm_bytes = loft::cuda::norm_workspace_bytes(1, chunks);
+    norm_where = {stream, allocate<unsigned char>(norm_bytes), norm_bytes};
+    check(cudaMemset(norm_where.workspace, 0, static_cast<std::size_t>(norm_bytes)));  // its counters start at zero
     check(cudaDeviceSynchronize());
   }
   loft::matrix_view<loft::bf16_t const> view() const { return {values, count, cols, cols}; }
 
   /// What this shard alone knows: the largest finite magnitude, and the sums of the norm.
   void look(Operand const& how) {
-    check(loft::cuda::norms(list, 1, chunks, norm, where));
+    check(loft::cuda::norms(list, 1, chunks, norm, norm_where));
     check(loft::cuda::tensor_amax(view(), amax, how, where));
   }
   void quantize(Operand const& how) { check(loft::cuda::quantize(view(), out, how, where)); }

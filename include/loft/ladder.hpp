@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of formats with few binades, as E2M1's, by multiply-adds and packed words alone: no branch, no table, no byte.
+// Codes of formats with few binades, as E2M1's, by multiply-adds and packed words alone: no table, no byte.
 // Source: design decisions 7 and 13; the codes are those of encode, under the same random words.
 #ifndef LOFT_LADDER_HPP
 #define LOFT_LADDER_HPP
@@ -10,7 +10,6 @@
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
 #include "loft/formats.hpp"
-#include "loft/lanes.hpp"
 #include "loft/minifloat.hpp"
 #include "loft/native/native.hpp"
 #include "loft/native/pairs.hpp"
@@ -52,7 +51,7 @@ LOFT_HOST_DEVICE constexpr std::uint32_t gather_nibbles(float const* ordinals) n
 }
 
 /// Eight codes as eight nibbles: each lies on top of a half of four words.
-LOFT_HOST_DEVICE constexpr std::uint32_t gather_halves(std::uint32_t const (&codes)[4]) noexcept {
+LOFT_HOST_DEVICE constexpr std::uint32_t gather_halves(std::uint32_t const* codes) noexcept {
   std::uint32_t const first = native::choose_bytes(codes[0], codes[1], 0x7351);
   std::uint32_t const last = native::choose_bytes(codes[2], codes[3], 0x7351);
   std::uint32_t const even = native::choose_bytes(first, last, 0x5410), odd = native::choose_bytes(first, last, 0x7632);
@@ -60,7 +59,6 @@ LOFT_HOST_DEVICE constexpr std::uint32_t gather_halves(std::uint32_t const (&cod
 }
 
 // ---- stochastic rounding, by words of 8 or 16 random bits
-// ------------------------------------------------------------------------
 
 /// The random bits of a rounding that is known here, or 0.
 template <class R>
@@ -102,7 +100,7 @@ struct random_run {
       words[4 * c + 3] = random.w;
     };
     for (int c = 0; c < calls; ++c) call(c);
-    if constexpr (!starts_with_a_call<R>) {
+    if constexpr (!starts_with_a_call<R> || Count % slots != 0) {
       int const skipped = static_cast<int>(index % slots) * Bits;
       if (skipped == 0) return;
       call(calls);
@@ -119,7 +117,8 @@ struct random_run {
 /// the least normal 1 + v, above it 2v has the fields of a float whose bits are the ordinal and its fraction in one
 /// number; this is both. Cutting it to a float keeps every threshold: they lie on a grid that 1/2 - v/2 is rounded to only
 /// from the side it is on. in: |x|, and what brings it to v / 4, a power of two. out: a quarter of all that, because then
-/// the ordinals in the bits begin at a multiple of 8. `more`: added below the least normal alone.
+/// the ordinals in the bits begin at a multiple of 8. `more`: added below the least normal, and just above it.
+template <Format F>
 LOFT_HOST_DEVICE inline float place_of(float magnitude, float quarter, float half_quarter, float more) noexcept {
   float const above = native::fma_saturated(magnitude, -half_quarter, 0.125f + more);
   return native::fma_toward_zero(magnitude, quarter, above);
@@ -144,8 +143,8 @@ LOFT_HOST_DEVICE inline std::uint32_t stochastic_codes(float const* magnitudes, 
   float const half_quarter = native::multiply(quarter, 0.5f);
   std::uint32_t codes[4] = {};
   for (int k = 0; k < 4; ++k) {
-    float const low = place_of(magnitudes[2 * k], quarter, half_quarter, more);
-    float const high = place_of(magnitudes[2 * k + 1], quarter, half_quarter, more);
+    float const low = place_of<F>(magnitudes[2 * k], quarter, half_quarter, more);
+    float const high = place_of<F>(magnitudes[2 * k + 1], quarter, half_quarter, more);
     std::uint32_t sums = 0;
     if constexpr (Bits == 8) {
       constexpr std::uint32_t largest_places = both * (bit_cast<std::uint32_t>(most / 0x1p112f) >> 13);
@@ -165,7 +164,6 @@ LOFT_HOST_DEVICE inline std::uint32_t stochastic_codes(float const* magnitudes, 
 }
 
 // ---- pairs of bfloat16: codes of nearest even without leaving 16-bit registers
-// ---------------------------------------------------
 
 /// True where values of T in power-of-two blocks of F are encoded as pairs.
 template <Format F, class T>

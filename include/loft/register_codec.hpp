@@ -19,7 +19,6 @@
 #include "loft/native/hip.hpp"
 #include "loft/native/native.hpp"
 #include "loft/native/pairs.hpp"
-#include "loft/random.hpp"
 #include "loft/rounding.hpp"
 
 namespace loft {
@@ -75,10 +74,7 @@ struct lane_values<bf16_t, Count> {
 /// The signs of eight neighbours in the top bits of eight nibbles.
 template <int Count>
 LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<bf16_t, Count> const& in, int first) noexcept {
-  std::uint32_t const* const w = in.words + first / 2;
-  std::uint32_t const low = native::choose_bytes(w[0], w[1], 0x7351), high = native::choose_bytes(w[2], w[3], 0x7351);
-  std::uint32_t const even = native::choose_bytes(low, high, 0x5410), odd = native::choose_bytes(low, high, 0x7632);
-  return (even >> 4 & 0x0808'0808u) | (odd & 0x8080'8080u);
+  return gather_halves(in.words + first / 2) & 0x8888'8888u;
 }
 template <class T, int Count>
 LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<T, Count> const& in, int first) noexcept {
@@ -91,7 +87,6 @@ LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<T, Count> cons
 }
 
 // ---- any operand
-// ---------------------------------------------------------------------------------------------------
 
 /// What a value of the group of columns from `col` is multiplied with, in order; the second factor is 1 for most.
 template <class Operand>
@@ -157,6 +152,51 @@ LOFT_HOST_DEVICE constexpr void encode_words_by_span(V const& in, int first,
   }
 }
 
+/// encode_words where the elements have a ladder.
+template <class Operand, int Count, class V>
+LOFT_HOST_DEVICE constexpr void encode_words_by_ladder(V const& in, int first,
+                                                       code<typename Operand::format::scale> const& scale, int col,
+                                                       Operand const& how, tensor_scale t,
+                                                       [[maybe_unused]] std::uint64_t index,
+                                                       std::uint32_t* out) noexcept {
+  using format = typename Operand::format;
+  using element = typename format::element;
+  constexpr int alike = min(Count, factor_cols<format>);
+  bool const is_nan = is_nan_scale<format>(scale);
+  constexpr int random_bits = ladder_bits<drawn_rounding<Operand>>;
+  // A power of two is left to the multiply-adds that follow; bfloat16 has its magnitudes already.
+  constexpr bool folds = random_bits != 0 && is_power_of_two_format<typename format::scale> && !has_constant<Operand> &&
+                         std::is_same_v<typename V::value_type, bf16_t>;
+  auto factors = register_factors<Operand>(scale, t, col);
+  auto const magnitude = [&](int i) {
+    if constexpr (folds) return in.magnitude(first + i);
+    else if constexpr (has_constant<Operand>)
+      return native::multiply(in.magnitude_times(first + i, factors.encode), factors.decode);
+    else return in.magnitude_times(first + i, factors.decode);
+  };
+  [[maybe_unused]] auto const random = [&] {
+    if constexpr (random_bits != 0) return random_run<random_bits, Count>(how.rounding, index);
+    else return 0;
+  }();
+  for (int i = 0; i < Count; i += 8) {
+    if (i != 0 && i % alike == 0) factors = register_factors<Operand>(scale, t, col + i);
+    float magnitudes[8] = {};
+    for (int k = 0; k < 8; ++k) magnitudes[k] = magnitude(i + k);
+    if constexpr (random_bits == 0) {
+      for (float& each : magnitudes) each = ladder<element>::nearest(each);
+      out[i / 8] = is_nan ? 0u : gather_nibbles(magnitudes) | nibble_signs(in, first + i);
+    } else {
+      std::uint32_t signs[4] = {};
+      for (int k = 0; k < 4; ++k) signs[k] = in.signs(first + i + 2 * k);
+      constexpr float quarter = power_of_two(-element::spec.min_exponent() - 2);
+      std::uint32_t const codes = stochastic_codes<element, random_bits, is_centred<drawn_rounding<Operand>>, folds>(
+          magnitudes, folds ? native::multiply(factors.decode, quarter) : quarter, signs,
+          random.words + i * random_bits / 32);
+      out[i / 8] = is_nan ? 0u : codes;
+    }
+  }
+}
+
 /// The codes of values [first, first + Count) of one block, from its column `col`, in packed words. A NaN scale gives
 /// codes 0.
 template <class Operand, int Count, class V>
@@ -180,38 +220,7 @@ LOFT_HOST_DEVICE constexpr void encode_words(V const& in, int first, code<typena
     }
   }
   if constexpr (climbs<Operand> && !machine_has_it) {
-    constexpr int random_bits = ladder_bits<drawn_rounding<Operand>>;
-    // A power of two is left to the multiply-adds that follow; bfloat16 has its magnitudes already.
-    constexpr bool folds = random_bits != 0 && is_power_of_two_format<typename format::scale> &&
-                           !has_constant<Operand> && std::is_same_v<typename V::value_type, bf16_t>;
-    auto factors = register_factors<Operand>(scale, t, col);
-    auto const magnitude = [&](int i) {
-      if constexpr (folds) return in.magnitude(first + i);
-      else if constexpr (has_constant<Operand>)
-        return native::multiply(in.magnitude_times(first + i, factors.encode), factors.decode);
-      else return in.magnitude_times(first + i, factors.decode);
-    };
-    [[maybe_unused]] auto const random = [&] {
-      if constexpr (random_bits != 0) return random_run<random_bits, Count>(how.rounding, index);
-      else return 0;
-    }();
-    for (int i = 0; i < Count; i += 8) {
-      if (i != 0 && i % alike == 0) factors = register_factors<Operand>(scale, t, col + i);
-      float magnitudes[8] = {};
-      for (int k = 0; k < 8; ++k) magnitudes[k] = magnitude(i + k);
-      if constexpr (random_bits == 0) {
-        for (float& each : magnitudes) each = ladder<element>::nearest(each);
-        out[i / 8] = is_nan ? 0u : gather_nibbles(magnitudes) | nibble_signs(in, first + i);
-      } else {
-        std::uint32_t signs[4] = {};
-        for (int k = 0; k < 4; ++k) signs[k] = in.signs(first + i + 2 * k);
-        constexpr float quarter = power_of_two(-element::spec.min_exponent() - 2);
-        std::uint32_t const codes = stochastic_codes<element, random_bits, is_centred<drawn_rounding<Operand>>, folds>(
-            magnitudes, folds ? native::multiply(factors.decode, quarter) : quarter, signs,
-            random.words + i * random_bits / 32);
-        out[i / 8] = is_nan ? 0u : codes;
-      }
-    }
+    encode_words_by_ladder<Operand, Count>(in, first, scale, col, how, t, index, out);
   } else if constexpr (converts_pairs<Operand>) {
     for (int i = 0; i < Count * bits / 32; ++i) out[i] = 0;
     auto factors = register_factors<Operand>(scale, t, col);

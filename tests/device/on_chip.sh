@@ -60,7 +60,7 @@ done
 # Every kind of kernel in memory that is just as large as it has to be; CUDA has a tool that watches it.
 program every_kernel tests/gpu/every_kernel.cu
 if [[ $target == sm_* ]]; then
-  for tool in memcheck racecheck; do
+  for tool in memcheck racecheck synccheck; do
     echo "== $tool"
     if ! compute-sanitizer --tool "$tool" --error-exitcode 1 "$folder/every_kernel"; then failed+=("$tool"); fi
   done

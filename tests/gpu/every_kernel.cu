@@ -4,7 +4,7 @@
 // The results are compared by the other programs of this folder.
 //
 // nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude -Itests/gpu tests/gpu/every_kernel.cu -o every_kernel
-// compute-sanitizer --tool memcheck ./every_kernel && compute-sanitizer --tool racecheck ./every_kernel
+// for tool in memcheck racecheck synccheck; do compute-sanitizer --tool $tool ./every_kernel; done
 #include "launches.hpp"
 
 namespace {
@@ -43,10 +43,11 @@ void one(std::int64_t rows, std::int64_t cols, int offset, Operand const& how) {
   exact_memory<T> in(rows * cols + offset);
   exact_memory<float> out(rows * cols);
   output<format, Layout> along(rows, cols), across(cols, rows);
-  exact_memory<unsigned char> workspace(4096);
+  std::int64_t const bytes = 2 * cuda::workspace_bytes<Operand>();  // of both directions
+  exact_memory<unsigned char> workspace(bytes);
   cuda::context where{stream()};
   where.workspace = workspace.data;
-  where.workspace_bytes = 4096;
+  where.workspace_bytes = bytes;
   matrix_view<T const> const from{in.data + offset, rows, cols, cols};
   served(cuda::quantize(from, along.view(), how, where, Layout{}), "quantize");
   if (rows % detail::rotation_size<Operand> == 0) {

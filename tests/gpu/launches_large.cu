@@ -28,7 +28,7 @@ __global__ void fill(T* values, std::int64_t count) {
 }
 
 /// Counts the blocks of a matrix of whole blocks whose codes or scale are not those of quantize_block.
-template <class Operand, class T>
+template <class Layout, class Operand, class T>
 __global__ void count_differences(matrix_view<T const> in, std::uint8_t const* codes,
                                   code<typename Operand::format::scale> const* scales, Operand how, tensor_scale t,
                                   number_of_differences* differences) {
@@ -43,7 +43,7 @@ __global__ void count_differences(matrix_view<T const> in, std::uint8_t const* c
     for (int i = 0; i < tall * wide; ++i) values[i] = in(top + i / wide, left + i % wide);
     auto const right =
         quantize_block(values, tall * wide, how, t, static_cast<std::uint64_t>(top * in.cols + left), in.cols);
-    bool same = scales[b] == right.scale;
+    bool same = scales[detail::scale_index<format, Layout>(top, left / wide, in.cols)] == right.scale;
     for (int i = 0; i < tall * wide; ++i) {
       std::int64_t const at = (top + i / wide) * in.cols + left + i % wide;
       int const mine = bits == 8 ? codes[at] : codes[at / 2] >> (at % 2 * 4) & 15;
@@ -60,35 +60,43 @@ struct big_memory {
   big_memory(big_memory const&) = delete;
 };
 
-template <class Operand, class T>
+template <class Layout, class Operand, class T>
 number_of_differences differences_of(matrix_view<T const> in, unsigned char const* codes, void const* scales,
                                      Operand const& how, tensor_scale t) {
   number_of_differences zero = 0;
   device_copy<number_of_differences> found(&zero, 1);
   using scale = code<typename Operand::format::scale>;
-  count_differences<<<4096, 128, 0, stream()>>>(in, codes, static_cast<scale const*>(scales), how, t, found.data);
+  count_differences<Layout>
+      <<<4096, 128, 0, stream()>>>(in, codes, static_cast<scale const*>(scales), how, t, found.data);
   check(cudaGetLastError());
   return found.get(1)[0];
 }
 
 /// `shift`: bytes that the codes are off their alignment; with some the kernel for tiles serves.
-template <class Operand>
-void large(char const* what, matrix_view<bf16_t const> in, Operand const& how, int shift = 0) {
+/// `seed`: in device memory, where it is not that of the operand.
+template <class Layout = row_major, class Operand, class T>
+void large(char const* what, matrix_view<T const> in, Operand const& how, int shift = 0,
+           std::uint64_t const* seed = nullptr) {
   group const g(what);
   current = what;
   using format = typename Operand::format;
   using scale = code<typename format::scale>;
   std::int64_t const bytes = codes_bytes<format>(in.rows, in.cols);
-  std::int64_t const size = scale_count<format>(in.rows, in.cols) * static_cast<std::int64_t>(sizeof(scale));
+  std::int64_t const size = scale_count<format, Layout>(in.rows, in.cols) * static_cast<std::int64_t>(sizeof(scale));
   big_memory const codes(bytes + shift), scales(size);
   check(cudaMemsetAsync(codes.data, 0xa5, static_cast<std::size_t>(bytes + shift), stream()));
   check(cudaMemsetAsync(scales.data, 0xa5, static_cast<std::size_t>(size), stream()));
   unsigned char* const first = codes.data + shift;
   quantized_view<format> const out{first, reinterpret_cast<scale*>(scales.data), nullptr, in.rows, in.cols};
-  status const s = cuda::quantize(in, out, how, {stream()});
+  Operand given = how;
+  if constexpr (launch::has_seed<Operand>)
+    if (seed != nullptr) given.rounding.seed = ~given.rounding.seed;  // the one that must not be taken
+  cuda::context where{stream()};
+  where.seed = seed;
+  status const s = cuda::quantize(in, out, given, where, Layout{});
   expect(s == status::ok, message(s));
   check(cudaStreamSynchronize(stream()));
-  auto const wrong = differences_of(in, first, scales.data, how, {});
+  auto const wrong = differences_of<Layout>(in, first, scales.data, how, {});
   expect(wrong == 0, (std::to_string(wrong) + " blocks differ").c_str(), static_cast<long>(in.rows * in.cols));
   if (wrong != 0) return;
   // The control: a bit of the last code flipped.
@@ -98,7 +106,7 @@ void large(char const* what, matrix_view<bf16_t const> in, Operand const& how, i
   last ^= 0x80u;
   check(cudaMemcpyAsync(first + bytes - 1, &last, 1, cudaMemcpyHostToDevice, stream()));
   check(cudaStreamSynchronize(stream()));
-  expect(differences_of(in, first, scales.data, how, {}) == 1, "a wrong code in the last block is not found");
+  expect(differences_of<Layout>(in, first, scales.data, how, {}) == 1, "a wrong code in the last block is not found");
 }
 
 void large_norm(bf16_t const* values, std::int64_t count) {
@@ -158,7 +166,7 @@ void in_lanes(char const* what, Operand const& how) {
         <<<static_cast<unsigned>(threads), 128, 0, stream()>>>(in.data, count, how, t, codes.data, scale.data);
     check(cudaGetLastError());
     matrix_view<T const> const matrix{in.data, rows, cols, cols};
-    auto const wrong = differences_of(matrix, codes.data, scale.data, how, t);
+    auto const wrong = differences_of<row_major>(matrix, codes.data, scale.data, how, t);
     expect(wrong == 0, (std::to_string(wrong) + " blocks differ").c_str(), static_cast<long>(count));
   }
 }
@@ -194,8 +202,9 @@ void lanes() {
 }
 
 /// Numbers over all of a memory, as a matrix.
-matrix_view<bf16_t const> filled(big_memory const& memory, std::int64_t rows, std::int64_t cols) {
-  auto* const values = reinterpret_cast<bf16_t*>(memory.data);
+template <class T = bf16_t>
+matrix_view<T const> filled(big_memory const& memory, std::int64_t rows, std::int64_t cols) {
+  auto* const values = reinterpret_cast<T*>(memory.data);
   fill<<<4096, 256, 0, stream()>>>(values, rows * cols);
   check(cudaGetLastError());
   check(cudaStreamSynchronize(stream()));
@@ -209,13 +218,22 @@ void large_tensors() {
   auto const row = filled(memory, 1, count);
   large("large, mxfp4, one row", row, operand<mxfp4>{});
   operand<mxfp4, ocp_floor, stochastic<8>> const random{{}, {1, 2}};
-  large("large, mxfp4, short rows, stochastic<8>", {row.data, count / 64, 64, 64}, random);
-  large("large, mxfp4, short rows, tiles", {row.data, count / 64, 64, 64}, random, 8);
+  matrix_view<bf16_t const> const short_rows{row.data, count / 64, 64, 64};
+  large("large, mxfp4, short rows, stochastic<8>", short_rows, random);
+  large("large, mxfp4, short rows, tiles", short_rows, random, 8);
+  // Tensors so large that threads take several turns, in the ways that only stochastic rounding has.
+  device_copy<std::uint64_t> const seed(std::vector<std::uint64_t>{1, 2});
+  matrix_view<bf16_t const> const part{row.data, 4099, 32768, 32768};
+  large("large, mxfp4, stochastic<8>, seed on the device", part, random, 0, seed.data);
+  large<tiled_128x4>("large, mxfp4, stochastic<8>, scales in tiles", part, random);
+  large("large, mxfp4, stochastic<16>", part, operand<mxfp4, ocp_floor, stochastic<16>>{{}, {3, 4}});
+  large("large, mxfp8_e4m3, stochastic<8>", part, operand<mxfp8_e4m3, ocp_floor, stochastic<8>>{{}, {5, 6}});
   large_norm(row.data, (std::int64_t{1} << 28) + 12345);
   auto const matrix = filled(memory, rows, cols);
   large("large, square<mxfp4, 32>", matrix, operand<square<mxfp4, 32>>{});
   large("large, mxfp4, by columns", transposed(matrix), operand<mxfp4>{});
   large("large, mxfp8_e4m3, rows", matrix, operand<mxfp8_e4m3>{});
+  large("large, mxfp4 from float, stochastic<8>", filled<float>(memory, 2051, 65536), random);
 }
 
 }  // namespace

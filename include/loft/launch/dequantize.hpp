@@ -214,11 +214,19 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
     for (int round = 0; round < rounds; ++round) work(parts[round], first + round * step, count);
     return;
   }
+  // At the end of a row: the others of a run exchange with lanes beyond it.
+  auto const valid_at = [&](int round) {
+    return static_cast<int>(detail::clamp<std::int64_t>(a.grid.cols - (first + round * step), 0, count));
+  };
+  auto const load_round = [&](int round) {
+    return valid_at(round) > 0 ? load(first + round * step, valid_at(round)) : part{};
+  };
+  part next = load_round(0);
 #pragma unroll 1
   for (int round = 0; round < rounds; ++round) {
-    std::int64_t const col = first + round * step;
-    int const valid = static_cast<int>(detail::clamp<std::int64_t>(a.grid.cols - col, 0, count));
-    work(valid > 0 ? load(col, valid) : part{}, col, valid);  // the others of a run exchange with lanes beyond the end
+    part const from = next;
+    if (round + 1 < rounds) next = load_round(round + 1);
+    work(from, first + round * step, valid_at(round));
   }
 }
 

@@ -183,8 +183,8 @@ struct launcher {
                 : run(find_amax<Operand, number, false>, grid, where, a);
   }
 
-  /// Bytes of workspace for norms: `chunks` is norm_chunks of the list. The workspace is zero before its first use, and
-  /// the calls leave its counters zero.
+  /// Bytes of workspace for norms: `chunks` is what plan_norms gave. The workspace is zero before its first use, and the
+  /// calls leave its counters zero; between them no other call may use it.
   static constexpr std::int64_t norm_workspace_bytes(int tensors, std::int64_t chunks) noexcept {
     std::int64_t const blocks = chunks / norm_tuning::groups + tensors;  // at least as many as there are
     return tensors * static_cast<std::int64_t>(sizeof(norm_counters)) +

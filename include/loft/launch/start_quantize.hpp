@@ -46,8 +46,8 @@ status launch_tiles(matrix_view<T const> in, First const& first, Second const& s
                         tile_tuning::threads, shared, where.stream, a);
 }
 
-/// The turns of a thread, where one turn would need `chunks` blocks of threads a row: so many blocks are left that every
-/// GPU has several for each of its multiprocessors.
+/// The turns of a thread, where a row holds `chunks` whole blocks of threads of one turn: so many blocks are left that
+/// every GPU has several for each of its multiprocessors.
 template <class Operand>
 constexpr std::int64_t turns_for(std::int64_t rows, std::int64_t chunks) noexcept {
   if (!takes_turns<Operand>) return 1;
@@ -64,14 +64,14 @@ status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::for
   if (in.cols % together != 0) {
     return launch_tiles<Device, Layout>(in, tile_output<Operand>{out, how, t, inputs}, nothing{}, where);
   }
-  if (std::is_same_v<Layout, row_major> && (in.rows == 1 || in.row_stride == in.cols)) {
-    in = {in.data, 1, in.rows * in.cols, in.rows * in.cols};  // one long row: no block crosses the end of another
+  if (std::is_same_v<Layout, row_major> && is_contiguous(in)) {
+    in = as_one_row(in);  // no block crosses the end of another
     out.rows = 1;
     out.cols = in.cols;
   }
   static_assert(format::shape.rows == 1);
   constexpr std::int64_t width = row_tuning::threads * count * rounds_a_thread<Operand, T>;
-  std::int64_t const most = loft::detail::ceil_div(in.cols, width), turns = turns_for<Operand>(in.rows, most);
+  std::int64_t const turns = turns_for<Operand>(in.rows, in.cols / width);
   std::int64_t const chunks = loft::detail::ceil_div(in.cols, width * turns);
   if (chunks > 0x7fff'ffff / in.rows) return status::extent_overflow;
   auto const start = [&](auto device_seed, auto const& operand) {

@@ -49,7 +49,8 @@ template <Format F>
 LOFT_HOST_DEVICE std::uint16_t hardware_stochastic_e2m1x4(float x0, float x1, float x2, float x3,
                                                           std::uint32_t random) noexcept;
 
-/// The `value` of lane (own lane ^ lane_mask), in trees that reduce over groups of lanes. All lanes of a wave call it.
+/// The `value` of lane (own lane ^ lane_mask), in trees that reduce over groups of lanes. All lanes of a wave call it that
+/// have not ended; only whole groups may have.
 LOFT_HOST_DEVICE std::uint32_t exchange(std::uint32_t value, int lane_mask) noexcept;
 
 /// a * b + c, rounded once to nearest even, subnormals kept.

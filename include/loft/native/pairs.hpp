@@ -56,8 +56,8 @@ inline constexpr bool has_bf16_pairs = false;
   return detail::min(a & 0xffff'0000u, b & 0xffff'0000u) | detail::min(a & 0xffffu, b & 0xffffu);
 }
 
-/// Two numbers from 2^-14 on in half precision, cut towards zero, the first in the low half; from 2^16 on any half that
-/// is larger than all that are less.
+/// Two numbers from 2^-14 on in half precision, cut towards zero, the first in the low half; from 2^16 on, and for NaN,
+/// any half that is at least that of 65504.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t half_pair_toward_zero(float low, float high) noexcept {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if (!constant_evaluated()) {
