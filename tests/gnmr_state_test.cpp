@@ -163,6 +163,7 @@ TEST_CASE("units that no step leaves behind are refused, though the hash fits") 
   };
   constexpr double nan = std::numeric_limits<double>::quiet_NaN(), infinite = std::numeric_limits<double>::infinity();
   refused([](gnmr_unit& u) { u.mean = nan; });
+  refused([](gnmr_unit& u) { u.steps = std::numeric_limits<decltype(u.steps)>::max(); });  // no step could be counted
   refused([](gnmr_unit& u) { u.mean = -1; });
   refused([](gnmr_unit& u) { u.older = infinite; });
   refused([](gnmr_unit& u) { u.risk = nan; });

@@ -210,6 +210,7 @@ TEST_CASE("partials add up over shards") {
 TEST_CASE("a partial that is no sum of squares is an infinite norm") {
   double const infinite = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   CHECK(loft::norm_of({}) == 0);
+  CHECK(loft::norm_of({-0.0, 0}) == 0);
   for (double const bad : {infinite, nan, -1.0}) CHECK(loft::norm_of({bad, 0}) == infinite);
   for (double const bad : {1.0, nan, infinite}) CHECK(loft::norm_of({4, bad}) == infinite);
   CHECK(loft::norm_of({4, -0.0}) == 2);

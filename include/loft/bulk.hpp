@@ -19,7 +19,7 @@ namespace loft {
 
 /// codes[i] = encode<F, O>(values[i], rounding, first_index + i) for i < count: [count] -> [count].
 ///
-/// in: float, double or a minifloat, any alignment. out: one code each, not packed. `count` <= 0 writes nothing.
+/// in: float, double or a minifloat. out: one code each, not packed. `count` <= 0 writes nothing.
 /// rounds, error, NaN, infinity, -0: as encode of one number.
 template <Format F, overflow O = overflow::saturate, Rounding R = nearest_even, EncodeSource T>
 LOFT_HOST_DEVICE constexpr void encode(T const* values, std::int64_t count, code<F>* codes, R rounding = {},

@@ -60,7 +60,8 @@ LOFT_HOST_DEVICE constexpr bool is_sound(gnmr_unit const& u, gnmr_options const&
   auto const finite = [](double x) { return bit_cast<std::uint64_t>(x) < double_infinity_bits; };
   bool good = finite(u.mean) && finite(u.older) && bit_cast<std::uint64_t>(u.risk) <= double_infinity_bits;
   for (double const ratio : u.ring) good = good && finite(ratio);
-  good = good && u.count >= 0 && u.steps >= u.count && u.lock >= 0 && u.lock <= o.lock_steps && u.reserved == 0;
+  good = good && u.count >= 0 && u.steps >= u.count && u.steps >> 62 == 0 && u.reserved == 0;
+  good = good && u.lock >= 0 && u.lock <= o.lock_steps;
   return good && u.filled <= o.window && u.next < o.window;
 }
 

@@ -119,8 +119,8 @@ struct random_run {
 /// from the side it is on. in: |x|, and what brings it to v / 4, a power of two. out: a quarter of all that, because then
 /// the ordinals in the bits begin at a multiple of 8. `more`: added below the least normal, and just above it.
 template <Format F>
-LOFT_HOST_DEVICE inline float place_of(float magnitude, float quarter, float half_quarter, float more) noexcept {
-  float const above = native::fma_saturated(magnitude, -half_quarter, 0.125f + more);
+LOFT_HOST_DEVICE inline float place_of(float magnitude, float quarter, float minus_eighth, float more) noexcept {
+  float const above = native::fma_saturated(magnitude, minus_eighth, 0.125f + more);
   return native::fma_toward_zero(magnitude, quarter, above);
 }
 
@@ -140,11 +140,11 @@ LOFT_HOST_DEVICE inline std::uint32_t stochastic_codes(float const* magnitudes, 
   constexpr float most = largest<F> / power_of_two(F::spec.min_exponent() + 2);
   constexpr float more = Bits == 8 && Centred && Short ? 0x1p-13f : 0.0f;
   constexpr std::uint32_t half = Centred && more == 0.0f ? both * 8 : 0u;
-  float const half_quarter = native::multiply(quarter, 0.5f);
+  float const minus_eighth = native::multiply(quarter, -0.5f);  // a negation might flush
   std::uint32_t codes[4] = {};
   for (int k = 0; k < 4; ++k) {
-    float const low = place_of<F>(magnitudes[2 * k], quarter, half_quarter, more);
-    float const high = place_of<F>(magnitudes[2 * k + 1], quarter, half_quarter, more);
+    float const low = place_of<F>(magnitudes[2 * k], quarter, minus_eighth, more);
+    float const high = place_of<F>(magnitudes[2 * k + 1], quarter, minus_eighth, more);
     std::uint32_t sums = 0;
     if constexpr (Bits == 8) {
       constexpr std::uint32_t largest_places = both * (bit_cast<std::uint32_t>(most / 0x1p112f) >> 13);

@@ -166,7 +166,7 @@ template <class T>
 /// error: rounded once from the sum of squares. A sum that is NaN or negative, which no addition of partials gives, is
 /// infinite too.
 [[nodiscard]] LOFT_HOST_DEVICE inline double norm_of(norm_partial p) noexcept {
-  std::uint64_t const bits = bit_cast<std::uint64_t>(p.sum_of_squares);
+  std::uint64_t const bits = bit_cast<std::uint64_t>(native::sum(p.sum_of_squares, 0.0));  // -0 is 0
   bool const counted = bit_cast<std::uint64_t>(p.nonfinite) << 1 != 0;
   if (counted || bits >= detail::double_infinity_bits) return bit_cast<double>(detail::double_infinity_bits);
   return native::square_root(p.sum_of_squares);

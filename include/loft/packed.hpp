@@ -22,7 +22,7 @@ LOFT_HOST_DEVICE constexpr std::int64_t packed_bytes(std::int64_t count) noexcep
 }
 
 /// Writes `count` codes to the front of packed_bytes<F>(count) bytes; padding bits at the end are zero.
-/// in: codes of F, one each. out: bytes. Any alignment. error: exact.
+/// in: codes of F, one each. out: bytes, at any address. error: exact.
 template <Format F>
 LOFT_HOST_DEVICE constexpr void pack(code<F> const* codes, std::int64_t count, std::uint8_t* bytes) noexcept {
   constexpr int width = F::spec.bits();

@@ -154,7 +154,7 @@ struct basic_stochastic {
   }
 };
 
-/// Stochastic rounding, without bias: stochastic<8>{seed, stream}.
+/// Stochastic rounding, without bias: stochastic<8>{seed, stream}. Bits: 1, 2, 4, 8, 16 or 32.
 template <int Bits = 16, class Generator = philox4x32<10>>
 using stochastic = basic_stochastic<stochastic_word<Bits>, Generator>;
 

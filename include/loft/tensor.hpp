@@ -34,7 +34,7 @@ template <class Operand, class T>
 ///
 /// in: any strides; float or a minifloat. `range`: the rows to work on; a computed tensor amax is always that of all
 /// rows.
-/// out: buffers of codes_bytes<B> and scale_count<B, Layout>, any alignment, written completely for the rows of the
+/// out: buffers of codes_bytes<B>, at any address, and scale_count<B, Layout>, written completely for the rows of the
 /// range; padding is zero; `tensor_scale` receives the decoding factor. The element index that stochastic rounding sees
 /// is row * cols + col. rounds, NaN, infinity, -0: as quantize_block. An empty tensor is ok and writes nothing.
 /// error: a status other than ok, with nothing written. source: design section 3.

@@ -229,16 +229,8 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
     }
   }
   // At the end of a row: whole groups of lanes are left out, which then exchange nothing more.
-  if (first >= a.cols) return;
-  auto next = load_values<T, count>(from);
 #pragma unroll 1
-  for (int i = 0;; ++i) {
-    auto const values = next;
-    bool const last = i + 1 == rounds * turns || first + (i + 1) * step >= a.cols;
-    if (!last) next = load_values<T, count>(from + (i + 1) * step);
-    work(values, i);
-    if (last) return;
-  }
+  for (int i = 0; i < rounds * turns && first + i * step < a.cols; ++i) work(load_values<T, count>(from + i * step), i);
 }
 
 }  // namespace loft::launch
