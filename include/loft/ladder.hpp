@@ -15,6 +15,7 @@
 #include "loft/native/pairs.hpp"
 #include "loft/random.hpp"
 #include "loft/rounding.hpp"
+#include "loft/scale_rule.hpp"
 
 namespace loft::detail {
 
