@@ -82,6 +82,21 @@ struct subject<loft::hifloat8> {
   [[nodiscard]] std::uint32_t counted(std::uint32_t code) const { return counts[code]; }
 };
 
+// f(rounding, the oracle's name for it, its random word) for each rounding that a sweep tries; `word`: random bits.
+template <class Function>
+[[gnu::always_inline]] inline void for_each_rounding(std::uint32_t word, Function const& f) {
+  using oracle::rounding;
+  f(loft::nearest_even{}, rounding::nearest_even, oracle::draw{});
+  f(loft::nearest_away{}, rounding::nearest_away, oracle::draw{});
+  f(loft::toward_zero{}, rounding::toward_zero, oracle::draw{});
+  f(loft::away_from_zero{}, rounding::away_from_zero, oracle::draw{});
+  f(loft::upward{}, rounding::upward, oracle::draw{});
+  f(loft::downward{}, rounding::downward, oracle::draw{});
+  f(loft::to_odd{}, rounding::to_odd, oracle::draw{});
+  f(loft::stochastic_word<16>{word & 0xffffu}, rounding::stochastic, oracle::draw{16, word & 0xffffu});
+  f(loft::truncated_stochastic_word<8>{word & 0xffu}, rounding::truncated_stochastic, oracle::draw{8, word & 0xffu});
+}
+
 // Float patterns first, first + step, ...: every one of them for step 1.
 struct slice {
   std::uint64_t first = 0, step = 1;
@@ -97,7 +112,7 @@ struct sweep {
 
  private:
   template <class R>
-  void both(float x, oracle::place p, R rounding, oracle::rounding mode, oracle::draw draw = {}) {
+  void both(float x, oracle::place p, R rounding, oracle::rounding mode, oracle::draw draw) {
     double const value = static_cast<double>(x);
     same.add(value, about.counted(loft::encode<F, loft::overflow::saturate>(x, rounding)),
              about.table.encode(value, p, mode, oracle::overflow::saturate, draw));
@@ -111,15 +126,7 @@ struct sweep {
       float const x = float_of(static_cast<std::uint32_t>(bits));
       oracle::place const p = about.place(static_cast<double>(x));
       auto const word = static_cast<std::uint32_t>(bits * 0x9e3779b97f4a7c15u >> 40);
-      both(x, p, loft::nearest_even{}, rounding::nearest_even);
-      both(x, p, loft::nearest_away{}, rounding::nearest_away);
-      both(x, p, loft::toward_zero{}, rounding::toward_zero);
-      both(x, p, loft::away_from_zero{}, rounding::away_from_zero);
-      both(x, p, loft::upward{}, rounding::upward);
-      both(x, p, loft::downward{}, rounding::downward);
-      both(x, p, loft::to_odd{}, rounding::to_odd);
-      both(x, p, loft::stochastic_word<16>{word & 0xffffu}, rounding::stochastic, {16, word & 0xffffu});
-      both(x, p, loft::truncated_stochastic_word<8>{word & 0xffu}, rounding::truncated_stochastic, {8, word & 0xffu});
+      for_each_rounding(word, [&](auto how, rounding mode, oracle::draw draw) { both(x, p, how, mode, draw); });
       // The control: a float one place above in its last bits, or with the other sign, is another number.
       float const other =
           float_of(static_cast<std::uint32_t>(bits) ^ 0x80000000u ^ (static_cast<std::uint32_t>(bits) & 0x00400000u));
@@ -177,24 +184,13 @@ struct stepped_sweep {
       }
   }
 
-  template <class R>
-  void both(R rounding, oracle::rounding mode, oracle::draw draw = {}) {
-    compare<loft::overflow::saturate>(same, rounding, mode, draw);
-    compare<loft::overflow::special>(same, rounding, mode, draw);
-  }
-
   void run() {
     using oracle::rounding;
     auto const word = static_cast<std::uint32_t>((part.first + 1) * 0x9e3779b97f4a7c15u >> 40);  // its own
-    both(loft::nearest_even{}, rounding::nearest_even);
-    both(loft::nearest_away{}, rounding::nearest_away);
-    both(loft::toward_zero{}, rounding::toward_zero);
-    both(loft::away_from_zero{}, rounding::away_from_zero);
-    both(loft::upward{}, rounding::upward);
-    both(loft::downward{}, rounding::downward);
-    both(loft::to_odd{}, rounding::to_odd);
-    both(loft::stochastic_word<16>{word & 0xffffu}, rounding::stochastic, {16, word & 0xffffu});
-    both(loft::truncated_stochastic_word<8>{word & 0xffu}, rounding::truncated_stochastic, {8, word & 0xffu});
+    for_each_rounding(word, [&](auto how, rounding mode, oracle::draw draw) {
+      compare<loft::overflow::saturate>(same, how, mode, draw);
+      compare<loft::overflow::special>(same, how, mode, draw);
+    });
     compare<loft::overflow::saturate>(control, loft::toward_zero{}, rounding::nearest_even);
   }
 };

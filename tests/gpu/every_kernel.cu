@@ -11,18 +11,6 @@ namespace {
 
 using namespace launches;
 
-/// Device memory of its own, so that nothing beside it is anybody's.
-template <class T>
-struct exact_memory {
-  T* data = nullptr;
-  explicit exact_memory(std::int64_t count) {
-    check(cudaMalloc(&data, static_cast<std::size_t>(std::max<std::int64_t>(1, count)) * sizeof(T)));
-    check(cudaMemset(data, 0, static_cast<std::size_t>(count) * sizeof(T)));
-  }
-  ~exact_memory() { cudaFree(data); }
-  exact_memory(exact_memory const&) = delete;
-};
-
 template <class Format, class Layout>
 struct output {
   exact_memory<std::uint8_t> codes;

@@ -87,6 +87,19 @@ struct arena {
   }
 };
 
+/// `count` numbers of device memory, zero and no more than that: nothing beside it is anybody's.
+template <class T>
+struct exact_memory {
+  T* data = nullptr;
+  explicit exact_memory(std::int64_t count) {
+    auto const bytes = static_cast<std::size_t>(std::max<std::int64_t>(1, count)) * sizeof(T);
+    check(cudaMalloc(&data, bytes));
+    check(cudaMemset(data, 0, bytes));
+  }
+  ~exact_memory() { cudaFree(data); }
+  exact_memory(exact_memory const&) = delete;
+};
+
 /// Device memory with numbers of the host, for the life of this object.
 template <class T>
 struct device_copy {

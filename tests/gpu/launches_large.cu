@@ -53,12 +53,7 @@ __global__ void count_differences(matrix_view<T const> in, std::uint8_t const* c
   }
 }
 
-struct big_memory {
-  unsigned char* data = nullptr;
-  explicit big_memory(std::int64_t bytes) { check(cudaMalloc(&data, static_cast<std::size_t>(bytes))); }
-  ~big_memory() { cudaFree(data); }
-  big_memory(big_memory const&) = delete;
-};
+using big_memory = exact_memory<unsigned char>;
 
 template <class Layout, class Operand, class T>
 number_of_differences differences_of(matrix_view<T const> in, unsigned char const* codes, void const* scales,
