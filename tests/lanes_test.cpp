@@ -299,7 +299,7 @@ TEST_CASE("the vector Hadamard transform adds in the order of the generic one") 
   auto const compare = [&]<int N>(std::integral_constant<int, N>) {
     float generic[N], vectors[N];
     for (int i = 0; i < N; ++i) generic[i] = vectors[i] = normal(random);
-    constexpr float norm = detail::inverse_sqrt_of_power_of_two<float>(N);
+    constexpr float norm = detail::inverse_sqrt_of_order<float>(N);
     for (int distance = 1; distance < N; distance *= 2)
       for (int i = 0; i < N; ++i)
         if ((i & distance) == 0) {

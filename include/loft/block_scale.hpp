@@ -14,6 +14,7 @@
 #include "loft/lanes.hpp"
 #include "loft/native/host.hpp"
 #include "loft/native/native.hpp"
+#include "loft/rotation.hpp"
 #include "loft/rounding.hpp"
 #include "loft/scaling.hpp"
 
@@ -46,12 +47,12 @@ LOFT_HOST_DEVICE constexpr float admit(float value) noexcept {
   return value;
 }
 
-/// Rotates a run in place. A sum that overflows is an infinity like one of the input.
+/// Rotates the runs of `count` values in place. A sum that overflows is an infinity like one of the input.
 template <class Operand>
-LOFT_HOST_DEVICE constexpr void rotate_run(Operand const& how, float* run) noexcept {
-  how.rotation.apply(run);
+LOFT_HOST_DEVICE constexpr void rotate_runs(Operand const& how, float* values, int count) noexcept {
+  apply_runs(how.rotation, values, count);
   if constexpr (Operand::policy == nonfinite::saturate)
-    for (int i = 0; i < std::remove_cvref_t<decltype(how.rotation)>::size; ++i) run[i] = admit<Operand::policy>(run[i]);
+    for (int i = 0; i < count; ++i) values[i] = admit<Operand::policy>(values[i]);
 }
 
 /// The largest magnitude of `count` values as float bits, which order like the values; a NaN is larger than infinity.

@@ -33,7 +33,7 @@ using rotation_of = std::remove_cvref_t<decltype(Operand{}.rotation)>;
 
 /// True where a rotation's change of signs can act on pairs of bfloat16.
 template <class R>
-inline constexpr bool is_signed_hadamard = false;
+inline constexpr bool is_signed_hadamard = is_random_hadamard<R>&& R::size % 2 == 0;
 template <int N>
 inline constexpr bool is_signed_hadamard<signed_hadamard<N>> = N % 2 == 0;
 template <class Operand, class T>

@@ -41,10 +41,13 @@ inline constexpr int span_cols = [] {
   return least * static_cast<int>(ceil_div(Operand::format::shape.rows > 1 ? usual_span_of_rows : usual_span, least));
 }();
 
-/// Rows of a tile of `tile_rows` x span_cols; whole blocks.
+/// Rows of a tile of `tile_rows` x span_cols; whole blocks. Sixteen, the neighbours in a line of a cache; fewer where a
+/// run of the rotation makes the rows long, so that a tile stays in a thread's stack.
 template <class Operand>
-inline constexpr int tile_rows = Operand::format::shape.rows* static_cast<int>(ceil_div(16,
-                                                                                        Operand::format::shape.rows));
+inline constexpr int tile_rows = [] {
+  constexpr int span = span_cols<Operand>, wished = span < 2048 ? 16 : (span < 3072 ? 8 : 4);
+  return Operand::format::shape.rows * static_cast<int>(ceil_div(wished, Operand::format::shape.rows));
+}();
 
 /// Memory for a tile, whose rows are padded so that they do not share the sets of a cache.
 template <class Operand, class T>
@@ -56,6 +59,20 @@ struct tile {
     return {values, rows, cols, pitch};
   }
 };
+
+/// True where a strided matrix is copied tile by tile. Blocks of many rows under long runs would make tiles too large: there
+/// rows are read and written where they are, one span after the other.
+template <class Operand>
+inline constexpr bool uses_tiles = !rotates<Operand> || tile_rows<Operand> * span_cols<Operand> <= 1 << 15;
+
+/// Calls write(to) with a place for `count` floats, which then stand in the matrix from element (row, first) on.
+template <int Width, class Write>
+LOFT_HOST_DEVICE constexpr void write_span(matrix_view<float> out, std::int64_t row, std::int64_t first, int count,
+                                           Write&& write) noexcept {
+  float span[Width];
+  write(static_cast<float*>(span));
+  for (int i = 0; i < count; ++i) out(row, first + i) = span[i];
+}
 
 /// Copies a matrix column by column, sixteen neighbours of a column at a time: for matrices whose columns are the
 /// contiguous direction of one of the two.
@@ -87,20 +104,23 @@ LOFT_HOST_DEVICE constexpr void for_tiles(std::int64_t rows, std::int64_t cols, 
 }
 
 /// Calls f(part, origin) for parts of a matrix that lies at `at`, with contiguous rows: the matrix itself where its
-/// rows are, else copies of its tiles, so that every cache line of a strided matrix is fetched once.
+/// rows are, else copies of its tiles, so that every cache line of a strided matrix is fetched once. Without tiles: the
+/// matrix as it is.
 template <class Operand, class T, class Function>
 LOFT_HOST_DEVICE constexpr void for_parts(matrix_view<T> in, origin at, Function&& f) noexcept {
   if (in.col_stride == 1 || in.cols == 1) {
     f(matrix_view<T const>{in.data, in.rows, in.cols, in.row_stride}, at);
-    return;
+  } else if constexpr (!uses_tiles<Operand>) {
+    f(matrix_view<T const>{in.data, in.rows, in.cols, in.row_stride, in.col_stride}, at);
+  } else {
+    tile<Operand, std::remove_const_t<T>> staged;
+    for_tiles<Operand>(in.rows, in.cols, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+      auto const part = staged.view(rows, cols);
+      copy_by_columns(submatrix(in, row, rows, col, cols), part);
+      matrix_view<std::remove_const_t<T> const> const read = part;
+      f(read, origin{at.row + row, at.col + col, at.cols});
+    });
   }
-  tile<Operand, std::remove_const_t<T>> staged;
-  for_tiles<Operand>(in.rows, in.cols, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    auto const part = staged.view(rows, cols);
-    copy_by_columns(submatrix(in, row, rows, col, cols), part);
-    matrix_view<std::remove_const_t<T> const> const read = part;
-    f(read, origin{at.row + row, at.col + col, at.cols});
-  });
 }
 
 /// Calls f(part, origin) for parts of a matrix that f writes: as for_parts, and a tile is copied out after its call.
@@ -108,14 +128,17 @@ template <class Operand, class Function>
 LOFT_HOST_DEVICE constexpr void for_written_parts(matrix_view<float> out, origin at, Function&& f) noexcept {
   if (out.col_stride == 1 || out.cols == 1) {
     f(matrix_view<float>{out.data, out.rows, out.cols, out.row_stride}, at);
-    return;
+  } else if constexpr (!uses_tiles<Operand>) {
+    f(out, at);
+  } else {
+    tile<Operand, float> staged;
+    for_tiles<Operand>(out.rows, out.cols,
+                       [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+                         auto const part = staged.view(rows, cols);
+                         f(part, origin{at.row + row, at.col + col, at.cols});
+                         copy_by_columns(part, submatrix(out, row, rows, col, cols));
+                       });
   }
-  tile<Operand, float> staged;
-  for_tiles<Operand>(out.rows, out.cols, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-    auto const part = staged.view(rows, cols);
-    f(part, origin{at.row + row, at.col + col, at.cols});
-    copy_by_columns(part, submatrix(out, row, rows, col, cols));
-  });
 }
 
 }  // namespace detail

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Orthogonal maps on a run of values, and their inverses: no_rotation, hadamard, signed_hadamard.
-// Source: Sylvester (1867) for the order of H; design decision 14 for the convention y = H (s . x).
+// Orthogonal maps on a run of values, and their inverses: no_rotation, hadamard, signed_hadamard, random_hadamard.
+// Source: hadamard.hpp; design decisions 13 and 14 for random signs and for the convention y = H (s . x).
 #ifndef LOFT_ROTATION_HPP
 #define LOFT_ROTATION_HPP
 
@@ -10,9 +10,10 @@
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
+#include "loft/hadamard.hpp"
 #include "loft/lane_group.hpp"
 #include "loft/native/host_runs.hpp"
-#include "loft/native/native.hpp"
+#include "loft/random.hpp"
 
 namespace loft {
 
@@ -37,92 +38,54 @@ struct no_rotation {
 
 namespace detail {
 
-/// 1 / sqrt(n) for a power of two, rounded to nearest: exact for powers of four.
-template <class T>
-LOFT_HOST_DEVICE constexpr T inverse_sqrt_of_power_of_two(int n) noexcept {
-  T result = 1;
-  for (; n >= 4; n /= 4) result /= 2;
-  return n == 2 ? result * static_cast<T>(0x1.6a09e667f3bcdp-1) : result;  // sqrt(1/2) for the odd powers
+/// Negates the elements of a run of N whose bit, i % 32 of word_of(i / 32), is set.
+template <int N, class T, class Words>
+LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& word_of) noexcept {
+  if constexpr (std::is_same_v<T, float>)
+    if (native::flip_signs<N>(run, word_of)) return;
+  for (int i = 0; i < N; ++i) run[i] = (word_of(i / 32) >> i % 32 & 1u) != 0 ? negated(run[i]) : run[i];
 }
 
-/// -x, whatever the build flushes: fast arithmetic of GPUs makes a zero of a subnormal that it negates.
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T negated(T x) noexcept {
-  if constexpr (std::is_same_v<T, float>) return bit_cast<float>(bit_cast<std::uint32_t>(x) ^ float_sign);
-  else return -x;
-}
-
-/// The stages of the transform from Distance up to distances below `End`. A function each, so that compilers see loops of
-/// a known length, and unroll them.
-template <int Distance, int End, int Count>
-LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
-  if constexpr (Distance < End) {
-    for (int pair = 0; pair < Count / 2; ++pair) {
-      int const i = pair / Distance * 2 * Distance + pair % Distance;
-      float const a = values[i], b = values[i + Distance];
-      values[i] = native::add(a, b);
-      values[i + Distance] = native::subtract(a, b);
-    }
-    butterflies<2 * Distance, End, Count>(values);
+/// The same for `Count` values of a lane, which start at a multiple of Count, or of N, in a run; bit i % N % 64 of `mine`
+/// belongs to value i. One word serves them all: a shift brings each bit to the place of a float's sign.
+template <int N, int Count>
+LOFT_HOST_DEVICE constexpr void flip_lane(float* part, std::uint64_t mine) noexcept {
+  for (int i = 0; i < Count; ++i) {
+    int const bit = i % N % 64;
+    auto const word = static_cast<std::uint32_t>(bit < 32 ? mine : mine >> 32);
+    part[i] = bit_cast<float>(bit_cast<std::uint32_t>(part[i]) ^ (word << (31 - bit % 32) & float_sign));
   }
+}
+/// The same for bfloat16 values that lie two in a word.
+template <int N, int Count>
+LOFT_HOST_DEVICE constexpr void flip_pairs(std::uint32_t* pairs, std::uint64_t mine) noexcept {
+  for (int i = 0; i < Count; i += 2) {
+    auto const two = static_cast<std::uint32_t>(mine >> i % N % 64);
+    pairs[i / 2] ^= (two << 15 & 0x8000u) | (two << 30 & 0x8000'0000u);
+  }
+}
+/// The same for `Count` values, whole runs of N, that a team of threads has at team_place(i).
+template <int N, int Count, ThreadTeam Team, class Words>
+LOFT_HOST_DEVICE constexpr void flip_team(float* values, Words const& word_of, Team const& team) noexcept {
+  constexpr int words = (N + 31) / 32;
+  for (int unit = team.rank(); unit < Count / N * words; unit += Team::size) {
+    int const run = unit / words, which = unit % words;
+    std::uint32_t const word = word_of(which);
+    for (int i = 0; i < min(32, N - which * 32); ++i) {
+      float& value = values[team_place(run * N + which * 32 + i)];
+      value = bit_cast<float>(bit_cast<std::uint32_t>(value) ^ (word << (31 - i) & float_sign));
+    }
+  }
+  team.sync();
+}
+
+/// Where the values of a lane start in their run, which is longer than Count.
+template <int N, int Count, LaneGroup G>
+LOFT_HOST_DEVICE constexpr int start_in_run(G const& group) noexcept {
+  return group.rank() % (N / Count) * Count;
 }
 
 }  // namespace detail
-
-/// The orthonormal Sylvester-Hadamard transform of N values: y_i = 1/sqrt(N) * sum_j (-1)^popcount(i & j) x_j. Its own
-/// inverse.
-///
-/// Butterflies over distances 1, 2, 4, ..., N/2, each a sum and a difference in T, then one product with 1/sqrt(N).
-/// That order is part of the result. error: within log2(N) + 1 roundings of the largest partial sum.
-template <int N>
-struct hadamard {
-  static_assert(N >= 1 && (N & (N - 1)) == 0,
-                "hadamard<N>: N must be a power of two; a cut-down matrix is no rotation");
-  static constexpr int size = N;
-
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
-    constexpr T norm = detail::inverse_sqrt_of_power_of_two<T>(N);
-    if constexpr (std::is_same_v<T, float>)
-      if (native::hadamard_run<N>(run, norm) == N) return;
-    for (int distance = 1; distance < N; distance *= 2) {
-      for (int first = 0; first < N; first += 2 * distance) {
-        for (int i = first; i < first + distance; ++i) {
-          T const a = run[i], b = run[i + distance];
-          run[i] = native::add(a, b);
-          run[i + distance] = native::subtract(a, b);
-        }
-      }
-    }
-    for (int i = 0; i < N; ++i) {
-      if constexpr (std::is_same_v<T, float>) run[i] = native::multiply(run[i], norm);
-      else run[i] *= norm;
-    }
-  }
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
-    apply(run);
-  }
-
-  /// apply for runs that neighbouring lanes hold, `Count` values of float each: the same sums in the same order. Where
-  /// Count is larger than N, a lane holds several runs.
-  template <int Count, LaneGroup G>
-  LOFT_HOST_DEVICE constexpr void apply_lanes(float* part, G const& group) const noexcept {
-    constexpr float norm = detail::inverse_sqrt_of_power_of_two<float>(N);
-    constexpr int local = N < Count ? N : Count;
-    detail::butterflies<1, local, Count>(part);
-    for (int distance = Count; distance < N; distance *= 2) {
-      int const mask = distance / Count;
-      float const sign = (group.rank() & mask) != 0 ? -1.0f : 1.0f;  // the product is exact: the sum is what is rounded
-      for (int i = 0; i < Count; ++i) part[i] = native::fma(part[i], sign, detail::exchange(part[i], mask, group));
-    }
-    for (int i = 0; i < Count; ++i) part[i] = native::multiply(part[i], norm);
-  }
-  template <int Count, LaneGroup G>
-  LOFT_HOST_DEVICE constexpr void invert_lanes(float* part, G const& group) const noexcept {
-    apply_lanes<Count>(part, group);
-  }
-};
 
 /// hadamard<N> after a change of signs: element i of a run is negated first where bit i % 64 of `signs` is set.
 template <int N>
@@ -143,51 +106,189 @@ struct signed_hadamard {
   /// As those of hadamard.
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr void apply_lanes(float* part, G const& group) const noexcept {
-    flip_lanes<Count>(part, group);
+    detail::flip_lane<N, Count>(part, part_of_signs<Count>(group));
     hadamard<N>{}.template apply_lanes<Count>(part, group);
   }
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr void invert_lanes(float* part, G const& group) const noexcept {
-    hadamard<N>{}.template apply_lanes<Count>(part, group);
-    flip_lanes<Count>(part, group);
+    hadamard<N>{}.template invert_lanes<Count>(part, group);
+    detail::flip_lane<N, Count>(part, part_of_signs<Count>(group));
+  }
+  template <int Count, ThreadTeam Team>
+  LOFT_HOST_DEVICE constexpr void apply_team(float* values, Team const& team) const noexcept {
+    detail::flip_team<N, Count>(values, words(), team);
+    hadamard<N>{}.template apply_team<Count>(values, team);
+  }
+  template <int Count, ThreadTeam Team>
+  LOFT_HOST_DEVICE constexpr void invert_team(float* values, Team const& team) const noexcept {
+    hadamard<N>{}.template invert_team<Count>(values, team);
+    detail::flip_team<N, Count>(values, words(), team);
   }
 
   /// The change of signs alone, on bfloat16 values that lie two in a word.
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr void flip_pairs(std::uint32_t* pairs, G const& group) const noexcept {
-    std::uint64_t const mine = part_of_signs<Count>(group);
-    for (int i = 0; i < Count; i += 2) {
-      auto const two = static_cast<std::uint32_t>(mine >> i % N % 64);
-      pairs[i / 2] ^= (two << 15 & 0x8000u) | (two << 30 & 0x8000'0000u);
-    }
+    detail::flip_pairs<N, Count>(pairs, part_of_signs<Count>(group));
   }
 
  private:
+  LOFT_HOST_DEVICE constexpr auto words() const noexcept {
+    return [bits = signs](int which) { return static_cast<std::uint32_t>(which % 2 == 0 ? bits : bits >> 32); };
+  }
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void flip(T* run) const noexcept {
+    detail::flip<N>(run, words());
+  }
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr std::uint64_t part_of_signs(G const& group) const noexcept {
     if constexpr (N <= Count) {
       return signs;
     } else {
-      int const first = group.rank() % (N / Count) * Count % 64;
+      int const first = detail::start_in_run<N, Count>(group) % 64;
       return signs >> first | (first == 0 ? 0 : signs << (64 - first));
     }
   }
-  /// One word of signs serves the whole part: a shift brings each element's bit to the place of a float's sign.
-  template <int Count, LaneGroup G>
-  LOFT_HOST_DEVICE constexpr void flip_lanes(float* part, G const& group) const noexcept {
-    std::uint64_t const mine = part_of_signs<Count>(group);
-    for (int i = 0; i < Count; ++i) {
-      int const bit = i % N % 64;
-      auto const word = static_cast<std::uint32_t>(bit < 32 ? mine : mine >> 32);
-      part[i] = bit_cast<float>(bit_cast<std::uint32_t>(part[i]) ^ (word << (31 - bit % 32) & detail::float_sign));
+};
+
+/// hadamard<N> after a change of random signs: element i of a run is negated first where random_bits<1>(seed, stream, i)
+/// is 1. All runs have the same signs. A trainer leaves `stream` at 0, or sets it to its step to have new ones at each.
+template <int N>
+struct random_hadamard {
+  static constexpr int size = N;
+  std::uint64_t seed = 0, stream = 0;
+
+  /// The signs of a run, made once for all of them: a bit an element, set where it is negated.
+  struct run_signs {
+    std::uint32_t words[(N + 31) / 32];
+
+    template <class T>
+    LOFT_HOST_DEVICE constexpr void flip(T* run) const noexcept {
+      detail::flip<N>(run, [this](int which) { return words[which]; });
     }
+  };
+  LOFT_HOST_DEVICE constexpr run_signs signs_of_run() const noexcept {
+    run_signs result{};
+    for (int first = 0; first < (N + 31) / 32; first += 4) {
+      u32x4 const random = call(first / 4);
+      for (int i = 0; i < 4 && first + i < (N + 31) / 32; ++i) result.words[first + i] = word_of(random, i);
+    }
+    return result;
+  }
+
+  template <class T>
+  LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
+    signs_of_run().flip(run);
+    hadamard<N>{}.apply(run);
   }
   template <class T>
-  LOFT_HOST_DEVICE constexpr void flip(T* run) const noexcept {
-    for (int i = 0; i < N; ++i) run[i] = (signs >> (i % 64) & 1u) != 0 ? detail::negated(run[i]) : run[i];
+  LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
+    hadamard<N>{}.invert(run);
+    signs_of_run().flip(run);
+  }
+  /// As those of hadamard.
+  template <int Count, LaneGroup G>
+  LOFT_HOST_DEVICE constexpr void apply_lanes(float* part, G const& group) const noexcept {
+    flip_lanes<Count>(part, group);
+    hadamard<N>{}.template apply_lanes<Count>(part, group);
+  }
+  template <int Count, LaneGroup G>
+  LOFT_HOST_DEVICE constexpr void invert_lanes(float* part, G const& group) const noexcept {
+    hadamard<N>{}.template invert_lanes<Count>(part, group);
+    flip_lanes<Count>(part, group);
+  }
+  template <int Count, ThreadTeam Team>
+  LOFT_HOST_DEVICE constexpr void apply_team(float* values, Team const& team) const noexcept {
+    flip_team<Count>(values, team);
+    hadamard<N>{}.template apply_team<Count>(values, team);
+  }
+  template <int Count, ThreadTeam Team>
+  LOFT_HOST_DEVICE constexpr void invert_team(float* values, Team const& team) const noexcept {
+    hadamard<N>{}.template invert_team<Count>(values, team);
+    flip_team<Count>(values, team);
+  }
+
+  /// The change of signs alone, on bfloat16 values that lie two in a word, of which a lane has 64 at most.
+  template <int Count, LaneGroup G>
+  LOFT_HOST_DEVICE constexpr void flip_pairs(std::uint32_t* pairs, G const& group) const noexcept {
+    static_assert(Count <= 64 && (N % Count == 0 || Count % N == 0));
+    detail::flip_pairs<N, Count>(pairs, part_of_signs<Count>(group));
+  }
+
+ private:
+  LOFT_HOST_DEVICE constexpr u32x4 call(int number) const noexcept {
+    return detail::counter_words<philox4x32<10>>(seed, stream, static_cast<std::uint64_t>(number));
+  }
+  LOFT_HOST_DEVICE static constexpr std::uint32_t word_of(u32x4 const& random, int which) noexcept {
+    return which < 2 ? (which == 0 ? random.x : random.y) : (which == 2 ? random.z : random.w);
+  }
+  /// The signs of the 64 elements of a run, or as many as it has, from the multiple of 16 `first` on.
+  LOFT_HOST_DEVICE constexpr std::uint64_t signs_from(int first) const noexcept {
+    u32x4 const random = call(first / 128);
+    std::uint64_t const low = random.x | std::uint64_t{random.y} << 32, high = random.z | std::uint64_t{random.w} << 32;
+    int const away = first % 128;
+    if (away >= 64) return high >> (away - 64);
+    return low >> away | (away == 0 ? 0 : high << (64 - away));
+  }
+  /// The signs of at most 64 values of a lane: they lie in the 128 bits of one call.
+  template <int Count, LaneGroup G>
+  LOFT_HOST_DEVICE constexpr std::uint64_t part_of_signs([[maybe_unused]] G const& group) const noexcept {
+    if constexpr (N <= Count) return signs_from(0);
+    else return signs_from(detail::start_in_run<N, Count>(group));
+  }
+  template <int Count, LaneGroup G>
+  LOFT_HOST_DEVICE constexpr void flip_lanes(float* part, [[maybe_unused]] G const& group) const noexcept {
+    if constexpr (Count <= 64 && (N <= 64 || N % Count == 0)) {
+      detail::flip_lane<N, Count>(part, part_of_signs<Count>(group));
+    } else if constexpr (Count % N == 0) {
+      run_signs const signs = signs_of_run();
+      for (int i = 0; i < Count; i += N) signs.flip(part + i);
+    } else {
+      static_assert(N % Count == 0 && Count % 64 == 0);
+      for (int i = 0; i < Count; i += 64)
+        detail::flip_lane<N, 64>(part + i, signs_from(detail::start_in_run<N, Count>(group) + i));
+    }
+  }
+  template <int Count, ThreadTeam Team>
+  LOFT_HOST_DEVICE constexpr void flip_team(float* values, Team const& team) const noexcept {
+    detail::flip_team<N, Count>(
+        values, [this](int which) { return word_of(call(which / 4), which % 4); }, team);
   }
 };
 
+namespace detail {
+
+template <class R>
+inline constexpr bool is_random_hadamard = false;
+template <int N>
+inline constexpr bool is_random_hadamard<random_hadamard<N>> = true;
+
+/// Applies a rotation to the runs of `count` values, or its inverse: what a run has to know is found once for all.
+template <Rotation R>
+LOFT_HOST_DEVICE constexpr void apply_runs(R const& rotation, float* values, int count) noexcept {
+  if constexpr (is_random_hadamard<R>) {
+    auto const signs = rotation.signs_of_run();
+    for (int i = 0; i < count; i += R::size) {
+      signs.flip(values + i);
+      hadamard<R::size>{}.apply(values + i);
+    }
+  } else {
+    for (int i = 0; i < count; i += R::size) rotation.apply(values + i);
+  }
+}
+template <Rotation R>
+LOFT_HOST_DEVICE constexpr void invert_runs(R const& rotation, float* values, int count) noexcept {
+  if constexpr (is_random_hadamard<R>) {
+    auto const signs = rotation.signs_of_run();
+    for (int i = 0; i < count; i += R::size) {
+      hadamard<R::size>{}.invert(values + i);
+      signs.flip(values + i);
+    }
+  } else {
+    for (int i = 0; i < count; i += R::size) rotation.invert(values + i);
+  }
+}
+
+}  // namespace detail
 }  // namespace loft
 
 #endif

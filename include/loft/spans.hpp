@@ -47,8 +47,7 @@ LOFT_HOST_DEVICE constexpr void load_span(matrix_view<T> in, std::int64_t row, s
     for (int i = done; i < count; ++i) values[i] = to_float(source[i * in.col_stride]);
   if constexpr (Operand::policy == nonfinite::saturate)
     for_lanes<N>(count, [&](int i) { values[i] = admit<Operand::policy>(values[i]); });
-  if constexpr (rotates<Operand>)
-    for (int i = 0; i < count; i += rotation_size<Operand>) rotate_run(how, values + i);
+  if constexpr (rotates<Operand>) rotate_runs(how, values, count);
 }
 
 /// The largest finite magnitude of a matrix with contiguous rows after rotation, as float bits.
@@ -175,7 +174,7 @@ struct band {
       r += format::shape.rows;
     }
     bool const inside = r < in.rows && col < in.cols;
-    return inside ? in.data + r * in.row_stride + col : in.data;
+    return inside ? &in(r, col) : in.data;
   }
   LOFT_HOST_DEVICE constexpr int block_count() const noexcept { return (count + block_cols - 1) / block_cols; }
 
@@ -275,17 +274,29 @@ LOFT_HOST_DEVICE constexpr void store_scales(quantized_view<B> out, std::int64_t
   }
 }
 
-/// Decodes one row's span to where it goes and undoes the rotation. Packed: as decode_span.
+/// Decodes one row's span and undoes the rotation. Packed: as decode_span.
 template <bool Packed, class Operand, class C>
-LOFT_HOST_DEVICE constexpr void decode_row(C const* codes, code<typename Operand::format::scale> const* scales,
-                                           float tensor_decode, Operand const& how, int count, float* values) noexcept {
+LOFT_HOST_DEVICE constexpr void decode_values(C const* codes, code<typename Operand::format::scale> const* scales,
+                                              float tensor_decode, Operand const& how, int count,
+                                              float* values) noexcept {
   decode_span<typename Operand::format, span_cols<Operand>, Packed>(codes, count, scales, tensor_decode, values);
   if constexpr (rotates<Operand>) {
-    for (int i = 0; i < count; i += rotation_size<Operand>) how.rotation.invert(values + i);
+    invert_runs(how.rotation, values, count);
     // The sign of a NaN that sums produce is the compiler's choice.
     for (int i = 0; i < count; ++i)
       if (magnitude_bits(values[i]) > float_infinity) values[i] = bit_cast<float>(float_nan);
   }
+}
+/// The same, to where the span goes: `count` elements from (row, first) on.
+template <bool Packed, class Operand, class C>
+LOFT_HOST_DEVICE constexpr void decode_row(C const* codes, code<typename Operand::format::scale> const* scales,
+                                           float tensor_decode, Operand const& how, matrix_view<float> out,
+                                           std::int64_t row, std::int64_t first, int count) noexcept {
+  auto const decode = [&](float* values) { decode_values<Packed>(codes, scales, tensor_decode, how, count, values); };
+  if constexpr (!uses_tiles<Operand>) {
+    if (out.col_stride != 1) return write_span<span_cols<Operand>>(out, row, first, count, decode);
+  }
+  decode(&out(row, first));
 }
 
 }  // namespace detail

@@ -94,7 +94,7 @@ template <class Operand, class B, ScaleLayout Layout = row_major>
           scales[b] = in.scales[detail::scale_index<format, Layout>(
               at.row + row, (at.col + first) / format::shape.cols + b, in.cols)];
         auto const* const codes = in.codes + (at.row + row) * row_bytes + packed_bytes<element>(at.col + first);
-        detail::decode_row<true>(codes, scales, tensor_decode, how, count, &part(row, first));
+        detail::decode_row<true>(codes, scales, tensor_decode, how, part, row, first, count);
       }
     }
   };
@@ -119,7 +119,7 @@ template <class Operand, class T>
     auto const store = [&](std::int64_t row, std::int64_t first, int count, auto const* scales, auto encode) {
       code<typename Operand::format::element> codes[detail::span_cols<Operand>];
       encode(std::false_type{}, codes);
-      detail::decode_row<false>(codes, scales, t.decode, how, count, &to(row - whole.row, first - whole.col));
+      detail::decode_row<false>(codes, scales, t.decode, how, to, row - whole.row, first - whole.col, count);
     };
     detail::for_parts<Operand>(detail::submatrix(in, whole.row, to.rows, whole.col, to.cols), whole,
                                [&](auto part, detail::origin at) { detail::quantize_part(part, t, how, at, store); });

@@ -9,6 +9,7 @@
 
 #include "loft/launch/context.hpp"
 #include "loft/launch/rows.hpp"
+#include "loft/launch/runs.hpp"
 #include "loft/launch/values.hpp"
 #include "loft/tensor.hpp"
 
@@ -17,7 +18,9 @@ namespace loft::launch {
 /// True where the kernel for rows of whole blocks is made for these types; rows_serve asks the views.
 template <class Operand, class T>
 inline constexpr bool is_row_type = Operand::format::shape.rows == 1 &&
-                                    lanes_together<Operand, values_a_lane<Operand>> <= 32 && detail::is_wide_type<T>;
+                                    lanes_hold<detail::rotation_of<Operand>, values_a_lane<Operand>>&&
+                                            lanes_together<Operand, values_a_lane<Operand>> <= 32 &&
+                                    detail::is_wide_type<T>;
 
 template <class T>
 bool aligned(T const* pointer) noexcept {

@@ -9,11 +9,11 @@
 
 #include "loft/launch/checks.hpp"
 #include "loft/launch/context.hpp"
-#include "loft/launch/dequantize.hpp"
 #include "loft/launch/grid.hpp"
 #include "loft/launch/norms.hpp"
 #include "loft/launch/rows.hpp"
 #include "loft/launch/start_quantize.hpp"
+#include "loft/launch/start_values.hpp"
 #include "loft/launch/tiles.hpp"
 #include "loft/launch/values.hpp"
 #include "loft/tensor.hpp"
@@ -52,13 +52,11 @@ struct launcher {
     device_inputs inputs{where.seed, nullptr};
     if (status const s = find_scale(from, out, how, where, t, inputs); s != status::ok) return s;
     if (status const s = pad<Device, Layout>(out, where); s != status::ok) return s;
-    if constexpr (is_row_type<Operand, number>)
-      if (rows_serve(from, out)) return launch_rows<Device, Layout>(from, out, how, t, inputs, where);
-    using first = tile_output<Operand>;
-    return launch_tiles<Device, Layout>(from, first{out, how, t, inputs}, nothing{}, where);
+    return launch_quantize<Device, Layout>(from, tile_output<Operand>{out, how, t, inputs}, where);
   }
 
-  /// quantize of a matrix and of its transpose with one read of it: `rows_out` is [rows, cols], `cols_out` is
+  /// quantize of a matrix and of its transpose with one read of it, or with two where a rotation is longer than a tile or
+  /// no power of two: `rows_out` is [rows, cols], `cols_out` is
   /// [cols, rows]. Blocks of several rows are square, without a rotation and without candidates for their scale, both
   /// operands are of one type, and the rule is that of `rows_how`: its scales serve both.
   template <class First, class Second, class T, class Layout = row_major>
@@ -92,10 +90,14 @@ struct launcher {
       return s;
     if (status const s = pad<Device, Layout>(rows_out, where); s != status::ok) return s;
     if (status const s = pad<Device, Layout>(cols_out, where); s != status::ok) return s;
-    using first = tile_output<First>;
-    using other = tile_output<Second>;
-    return launch_tiles<Device, Layout>(from, first{rows_out, rows_how, t[0], inputs[0]},
-                                        other{cols_out, cols_how, t[1], inputs[1]}, where);
+    tile_output<First> const one{rows_out, rows_how, t[0], inputs[0]};
+    tile_output<Second> const two{cols_out, cols_how, t[1], inputs[1]};
+    if constexpr (one_tile_serves<First, Second, number, Device::shared_limit>) {
+      return launch_tiles<Device, Layout>(from, one, two, where);
+    } else {
+      if (status const s = launch_quantize<Device, Layout>(from, one, where); s != status::ok) return s;
+      return launch_quantize<Device, Layout>(transposed(from), two, where);
+    }
   }
 
   /// loft::dequantize on a GPU, to float, bfloat16 or half: the float of loft::dequantize, rounded once more to nearest
@@ -113,22 +115,8 @@ struct launcher {
     if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
     if (!aligned(out.data) || !aligned(in.scales)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return status::ok;
-    constexpr std::int64_t bits = format::element::spec.bits(), together = lanes_of<detail::rotation_size<Operand>, 8>;
-    bool const wide = detail::is_wide_type<T> && detail::rows_are_wide(out) && detail::is_multiple(in.codes, 4) &&
-                      bits % 4 == 0 && in.cols % together == 0;
-    bool const flat = wide && std::is_same_v<Layout, row_major> && in.cols % format::shape.cols == 0 &&
-                      format::shape.rows == 1 && is_contiguous(out);
-    quantized_view<format const> from = in;
-    if (flat) {
-      out = as_one_row(out);
-      from.cols = out.cols;
-      from.rows = 1;
-    }
-    row_grid const grid = grid_for(
-        out.rows, out.cols, value_tuning::threads * value_tuning::values * (wide ? value_tuning::decode_rounds : 1));
-    dequantize_arguments<Operand, T> const a{from, out, how, loft::detail::constant_of<Operand>().decode, grid};
-    return wide ? run(dequantize_rows<Operand, T, Layout, true>, grid, where, a)
-                : run(dequantize_rows<Operand, T, Layout, false>, grid, where, a);
+    quantized_view<format const> const from = in;
+    return start_dequantize<Device, Layout>(from, out, how, where);
   }
 
   /// Applies a rotation, or its inverse, to every run of every row: computed in float, rounded once to T. `out` may be
@@ -142,22 +130,7 @@ struct launcher {
     if (in.cols % Rotation::size != 0) return status::rotation_does_not_divide;
     if (!aligned(in.data) || !aligned(out.data)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return status::ok;
-    constexpr std::int64_t together = lanes_of<Rotation::size, value_tuning::values>;
-    bool const wide =
-        detail::is_wide_type<T> && detail::rows_are_wide(in) && detail::rows_are_wide(out) && in.cols % together == 0;
-    matrix_view<T const> from = in;
-    if (wide && is_contiguous(in) && is_contiguous(out)) {
-      from = as_one_row(in);
-      out = as_one_row(out);
-    }
-    row_grid const grid =
-        grid_for(out.rows, out.cols, value_tuning::threads * value_tuning::values * value_tuning::rounds);
-    rotate_arguments<Rotation, T> const a{from, out, rotation, grid};
-    if (inverse)
-      return wide ? run(rotate_rows<Rotation, T, true, true>, grid, where, a)
-                  : run(rotate_rows<Rotation, T, false, true>, grid, where, a);
-    return wide ? run(rotate_rows<Rotation, T, true, false>, grid, where, a)
-                : run(rotate_rows<Rotation, T, false, false>, grid, where, a);
+    return start_rotate<Device>(in, out, rotation, where, inverse);
   }
 
   /// loft::tensor_amax on a GPU: `amax` is device memory.
@@ -171,16 +144,8 @@ struct launcher {
     if (!aligned(in.data) || !aligned(amax)) return status::misaligned_pointer;
     if (status const s = Device::zero(amax, sizeof(float), where.stream); s != status::ok) return s;
     if (in.rows == 0 || in.cols == 0) return status::ok;
-    matrix_view<number const> from = in;
-    constexpr std::int64_t together = lanes_of<detail::rotation_size<Operand>, value_tuning::amax_values>;
-    bool const wide = detail::is_wide_type<number> && detail::rows_are_wide(from) && in.cols % together == 0;
-    if (wide && is_contiguous(from)) from = as_one_row(from);
-    if (!wide && from.row_stride == 1 && !loft::detail::rotates<Operand>) from = transposed(from);  // any order will do
-    row_grid const grid =
-        grid_for(from.rows, from.cols, value_tuning::threads * value_tuning::amax_values * value_tuning::amax_rounds);
-    amax_arguments<Operand, number> const a{from, how, reinterpret_cast<std::uint32_t*>(amax), grid};
-    return wide ? run(find_amax<Operand, number, true>, grid, where, a)
-                : run(find_amax<Operand, number, false>, grid, where, a);
+    matrix_view<number const> const from = in;
+    return start_amax<Device>(from, amax, how, where);
   }
 
   /// Bytes of workspace for norms: `chunks` is what plan_norms gave. The workspace is zero before its first use, and the
@@ -229,8 +194,10 @@ struct launcher {
                                                  context const& where) noexcept {
     using number = std::remove_const_t<T>;
     static_assert(detail::is_wide_type<number> && Operand::format::shape.rows == 1 &&
-                      !loft::detail::has_statistic<Operand> && lanes_together<Operand, norm_tuning::values> <= 32,
-                  "quantize_with_norm: float, bfloat16 or half, blocks of one row, a rule that looks at the maximum");
+                      !loft::detail::has_statistic<Operand> && lanes_together<Operand, norm_tuning::values> <= 32 &&
+                      lanes_hold<detail::rotation_of<Operand>, norm_tuning::values>,
+                  "quantize_with_norm: float, bfloat16 or half, blocks of one row, a rule that looks at the maximum, a "
+                  "rotation that is a power of two which lanes hold; for others call norms and quantize");
     matrix_view<number const> const from = in;
     if (status const s = check_quantize(from, out, how, where); s != status::ok) return s;
     if (norm == nullptr) return status::null_pointer;
@@ -255,12 +222,6 @@ struct launcher {
   }
 
  private:
-  template <class Kernel, class Arguments>
-  static status run(Kernel kernel, row_grid grid, context const& where, Arguments const& arguments) noexcept {
-    if (grid.chunks == 0) return status::extent_overflow;
-    return Device::launch(kernel, static_cast<unsigned>(grid.chunks * grid.rows), value_tuning::threads, 0,
-                          where.stream, arguments);
-  }
   template <class Kernel, class Arguments>
   static status run(Kernel kernel, std::int64_t blocks, int threads, int shared, context const& where,
                     Arguments const& arguments) noexcept {

@@ -10,6 +10,7 @@
 #include "loft/launch/checks.hpp"
 #include "loft/launch/context.hpp"
 #include "loft/launch/rows.hpp"
+#include "loft/launch/runs.hpp"
 #include "loft/launch/tiles.hpp"
 #include "loft/launch/values.hpp"
 #include "loft/tensor.hpp"
@@ -46,6 +47,32 @@ status launch_tiles(matrix_view<T const> in, First const& first, Second const& s
                         tile_tuning::threads, shared, where.stream, a);
 }
 
+/// One output, by teams of threads that have whole runs of the rotation in shared memory: any strides and extents.
+template <class Device, class Layout, class Operand, class T, class Stream>
+status launch_runs(matrix_view<T const> in, tile_output<Operand> to, context<Stream> const& where) noexcept {
+  using shape = run_shape<Operand>;
+  if (std::is_same_v<Layout, row_major> && shape::tall == 1 && in.col_stride == 1 && is_contiguous(in) &&
+      in.cols % shape::unit == 0) {
+    in = as_one_row(in);  // no block and no run crosses the end of another row
+    to.out.rows = 1;
+    to.out.cols = in.cols;
+  }
+  constexpr int shared = shared_memory<shape::bytes, Device::shared_limit>::bytes;
+  std::int64_t const across = loft::detail::ceil_div(in.cols, shape::values);
+  std::int64_t const down = loft::detail::ceil_div(in.rows, shape::tall);
+  if (across > 0x7fff'ffff / down) return status::extent_overflow;
+  run_arguments<Operand, T> const a{in, to, static_cast<std::uint32_t>(across)};
+  return Device::launch(quantize_runs<Operand, T, Layout>, static_cast<unsigned>(across * down), run_tuning::threads,
+                        shared, where.stream, a);
+}
+
+/// One output, by tiles where they hold whole runs of the rotation, else by teams.
+template <class Device, class Layout, class Operand, class T, class Stream>
+status launch_any(matrix_view<T const> in, tile_output<Operand> const& to, context<Stream> const& where) noexcept {
+  if constexpr (fits_a_tile<Operand, void>) return launch_tiles<Device, Layout>(in, to, nothing{}, where);
+  else return launch_runs<Device, Layout>(in, to, where);
+}
+
 /// The turns of a thread, where a row holds `chunks` whole blocks of threads of one turn: so many blocks are left that
 /// every GPU has several for each of its multiprocessors.
 template <class Operand>
@@ -62,7 +89,7 @@ status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::for
   constexpr int count = values_a_lane<Operand>;
   constexpr int together = count * lanes_together<Operand, count>;
   if (in.cols % together != 0) {
-    return launch_tiles<Device, Layout>(in, tile_output<Operand>{out, how, t, inputs}, nothing{}, where);
+    return launch_any<Device, Layout>(in, tile_output<Operand>{out, how, t, inputs}, where);
   }
   if (std::is_same_v<Layout, row_major> && is_contiguous(in)) {
     in = as_one_row(in);  // no block crosses the end of another
@@ -86,6 +113,21 @@ status launch_rows(matrix_view<T const> in, quantized_view<typename Operand::for
     if (inputs.seed != nullptr) return start(std::true_type{}, with_keys(how));
   return start(std::false_type{}, with_keys(how));
 }
+
+/// One output, by the fastest kernel that serves its views.
+template <class Device, class Layout, class Operand, class T, class Stream>
+status launch_quantize(matrix_view<T const> in, tile_output<Operand> const& to, context<Stream> const& where) noexcept {
+  if constexpr (is_row_type<Operand, T>)
+    if (rows_serve(in, to.out)) return launch_rows<Device, Layout>(in, to.out, to.how, to.t, to.from, where);
+  return launch_any<Device, Layout>(in, to, where);
+}
+
+/// True where one kernel serves both outputs of quantize_both: its tiles hold whole runs of both rotations.
+template <class First, class Second, class T, int Limit>
+inline constexpr bool one_tile_serves =
+    fits_a_tile<First, Second> &&
+    (tile_block_rows<First> > 1 ||
+     tile_rows<tile_output<First>, tile_output<Second>, T, Limit> % tile_run<Second> == 0);
 
 }  // namespace loft::launch
 

@@ -10,6 +10,7 @@
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
 #include "loft/native/vectors.hpp"
+#include "loft/paley.hpp"
 
 namespace loft::native {
 
@@ -48,32 +49,116 @@ LOFT_HOST_DEVICE constexpr std::int64_t unpack_nibbles([[maybe_unused]] std::uin
 #endif
 }
 
-/// The unnormalised Hadamard transform of N floats, times `norm`; sums in the order of rotation.hpp. Returns N, or 0.
-template <int N>
-LOFT_HOST_DEVICE constexpr int hadamard_run([[maybe_unused]] float* run, [[maybe_unused]] float norm) noexcept {
 #if LOFT_HAS_HOST_VECTORS
-  if constexpr (N % 16 == 0 && N <= 256) {
-    if (constant_evaluated()) return 0;
-    constexpr int count = N / lanes;
-    f32s v[count];
+
+/// Butterflies over all distances below Size, a power of two that is 256 at most, of Size floats; times `norm` where
+/// Scaled.
+template <int Size, bool Scaled>
+inline void butterflies_in_registers(float* values, [[maybe_unused]] float norm) noexcept {
+  constexpr int count = Size / lanes;
+  f32s v[count];
+  for (int k = 0; k < count; ++k) {
+    v[k] = butterfly<2>(butterfly<1>(load<f32s>(values + lanes * k)));
+    if constexpr (lanes > 4) v[k] = butterfly<4>(v[k]);
+    if constexpr (lanes > 8) v[k] = butterfly<8>(v[k]);
+  }
+  for (int distance = 1; distance < count; distance *= 2) {
     for (int k = 0; k < count; ++k) {
-      v[k] = butterfly<2>(butterfly<1>(load<f32s>(run + lanes * k)));
-      if constexpr (lanes > 4) v[k] = butterfly<4>(v[k]);
-      if constexpr (lanes > 8) v[k] = butterfly<8>(v[k]);
+      if ((k & distance) != 0) continue;
+      f32s const a = v[k], b = v[k + distance];
+      v[k] = a + b;
+      v[k + distance] = a - b;
     }
-    for (int distance = 1; distance < count; distance *= 2) {
-      for (int k = 0; k < count; ++k) {
-        if ((k & distance) != 0) continue;
-        f32s const a = v[k], b = v[k + distance];
-        v[k] = a + b;
-        v[k + distance] = a - b;
+  }
+  for (int k = 0; k < count; ++k) {
+    if constexpr (Scaled) store(values + lanes * k, v[k] * norm);
+    else store(values + lanes * k, v[k]);
+  }
+}
+
+/// The butterflies over Distance and, where it is below End, over 2 * Distance, of Count floats in memory.
+template <int Distance, int End, int Count, bool Scaled>
+inline void butterflies_in_memory(float* values, [[maybe_unused]] float norm) noexcept {
+  constexpr int radix = 2 * Distance < End ? 4 : 2, step = radix * Distance;
+  for (int first = 0; first < Count; first += step) {
+    for (int i = first; i < first + Distance; i += lanes) {
+      f32s v[radix];
+      for (int k = 0; k < radix; ++k) v[k] = load<f32s>(values + i + k * Distance);
+      for (int distance = 1; distance < radix; distance *= 2) {
+        for (int k = 0; k < radix; ++k) {
+          if ((k & distance) != 0) continue;
+          f32s const a = v[k], b = v[k + distance];
+          v[k] = a + b;
+          v[k + distance] = a - b;
+        }
+      }
+      for (int k = 0; k < radix; ++k) {
+        if constexpr (Scaled && step == End) store(values + i + k * Distance, v[k] * norm);
+        else store(values + i + k * Distance, v[k]);
       }
     }
-    for (int k = 0; k < count; ++k) store(run + lanes * k, v[k] * norm);
-    return N;
+  }
+  if constexpr (step < End) butterflies_in_memory<step, End, Count, Scaled>(values, norm);
+}
+
+/// Registers of numbers for paley_sums.
+struct register_arithmetic {
+  [[gnu::always_inline]] static f32s negated(f32s x) noexcept {
+    return __builtin_bit_cast(f32s, __builtin_bit_cast(u32s, x) ^ 0x8000'0000u);
+  }
+  [[gnu::always_inline]] static f32s add(f32s a, f32s b) noexcept { return ungrouped(a + b); }
+  [[gnu::always_inline]] static f32s subtract(f32s a, f32s b) noexcept { return ungrouped(a - b); }
+};
+
+/// P_M, or its transpose, times all columns of the [M, inner] matrix `values`, whose rows are whole registers; then
+/// times `norm`.
+template <int M, bool Transposed>
+[[gnu::noinline]] inline void multiply_by_paley(float* values, int inner, float norm) noexcept {
+  for (int col = 0; col < inner; col += lanes) {
+    f32s v[M];
+    for (int row = 0; row < M; ++row) v[row] = load<f32s>(values + row * inner + col);
+    detail::paley_sums<register_arithmetic, M, Transposed>(
+        v, [&](int row, f32s sum) { store(values + row * inner + col, sum * norm); });
+  }
+}
+
+#endif
+
+/// The Hadamard transform of rotation.hpp, or its inverse: Outer * Inner floats, where Outer is 1 or the order of a
+/// Paley matrix and Inner a power of two. Sums in the order that it says. Returns true where it was done.
+template <int Outer, int Inner, bool Inverse>
+LOFT_HOST_DEVICE constexpr bool hadamard_run([[maybe_unused]] float* run, [[maybe_unused]] float norm) noexcept {
+#if LOFT_HAS_HOST_VECTORS
+  if constexpr (Outer == 1 ? Inner % 16 == 0 : Inner % lanes == 0) {
+    if (constant_evaluated()) return false;
+    constexpr int count = Outer * Inner, part = detail::min(Inner, 256);
+    for (int first = 0; first < count; first += part) butterflies_in_registers<part, part == count>(run + first, norm);
+    if constexpr (part < Inner) butterflies_in_memory<part, Inner, count, Outer == 1>(run, norm);
+    if constexpr (Outer != 1) multiply_by_paley<Outer, Inverse && !detail::is_symmetric_paley<Outer>>(run, Inner, norm);
+    return true;
   }
 #endif
-  return 0;
+  return false;
+}
+
+/// Negates run[i] where bit i % 32 of word_of(i / 32) is set, for whole registers of N floats. Returns true where it was
+/// done.
+template <int N, class Words>
+LOFT_HOST_DEVICE constexpr bool flip_signs([[maybe_unused]] float* run,
+                                           [[maybe_unused]] Words const& word_of) noexcept {
+#if LOFT_HAS_HOST_VECTORS
+  if constexpr (N % lanes == 0) {
+    if (constant_evaluated()) return false;
+    u32s const bits = []<int... I>(lane_list<I...>) { return u32s{(1u << I)...}; }
+    (all_lanes{});
+    for (int i = 0; i < N; i += lanes) {
+      u32s const picked = (u32s{} + (word_of(i / 32) >> i % 32)) & bits;
+      store(run + i, load<u32s>(run + i) ^ (__builtin_bit_cast(u32s, picked != 0) & 0x8000'0000u));
+    }
+    return true;
+  }
+#endif
+  return false;
 }
 
 /// The 128-bit outputs of the calls [call, call + count) of Philox4x32, one after the other, for whole registers of

@@ -146,6 +146,16 @@ template <int N>
   }
 }
 
+/// `v`, opaque in builds that may regroup sums (-ffast-math, -Ofast), as native::grouped of one number.
+[[gnu::always_inline]] inline f32s ungrouped(f32s v) noexcept {
+#if defined(__FAST_MATH__) && defined(__SSE__)
+  asm("" : "+x"(v));
+#elif defined(__FAST_MATH__)
+  asm("" : "+m"(v));
+#endif
+  return v;
+}
+
 /// One stage of the Hadamard transform inside a register: sums and differences over a distance below its lanes.
 template <int Distance>
 [[gnu::always_inline]] inline f32s butterfly(f32s v) noexcept {

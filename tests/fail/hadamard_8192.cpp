@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Twelve is a Hadamard order, but not one of Sylvester's.
-// expect: N must be a power of two
+// A run has at most 4096 values.
+// expect: N must be a power of two, or 12, 20 or 28 times one
 #include <loft/rotation.hpp>
 
 int main() {
 #ifdef LOFT_FAIL
-  constexpr int size = 12;
+  constexpr int size = 8192;
 #else
-  constexpr int size = 8;
+  constexpr int size = 4096;
 #endif
-  float run[128] = {};
+  float run[4096] = {};
   loft::hadamard<size>{}.apply(run);
   return run[0] == 0 ? 0 : 1;
 }

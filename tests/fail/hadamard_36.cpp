@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Thirty-six is a Hadamard order, but not one that the library has.
+// expect: N must be a power of two, or 12, 20 or 28 times one
+#include <loft/rotation.hpp>
+
+int main() {
+#ifdef LOFT_FAIL
+  constexpr int size = 36;
+#else
+  constexpr int size = 48;
+#endif
+  float run[4096] = {};
+  loft::hadamard<size>{}.apply(run);
+  return run[0] == 0 ? 0 : 1;
+}

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// Neither is seventy-two, three times twenty-four.
+// expect: N must be a power of two, or 12, 20 or 28 times one
+#include <loft/rotation.hpp>
+
+int main() {
+#ifdef LOFT_FAIL
+  constexpr int size = 72;
+#else
+  constexpr int size = 80;
+#endif
+  float run[4096] = {};
+  loft::hadamard<size>{}.apply(run);
+  return run[0] == 0 ? 0 : 1;
+}
