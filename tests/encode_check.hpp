@@ -33,6 +33,7 @@ template <class F, class T>
 void check_every_mode(inputs<T> const& in) {
   check_nearest_and_directed<F>(in);
   check_mode<F>(in, loft::nearest_away{}, oracle::rounding::nearest_away);
+  check_mode<F>(in, loft::nearest_upward{}, oracle::rounding::nearest_upward);
   check_mode<F>(in, loft::toward_zero{}, oracle::rounding::toward_zero);
   check_mode<F>(in, loft::away_from_zero{}, oracle::rounding::away_from_zero);
   check_mode<F>(in, loft::downward{}, oracle::rounding::downward);

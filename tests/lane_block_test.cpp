@@ -130,6 +130,7 @@ TEST_CASE("one lane gives the codes and scales of quantize_block, for all format
 TEST_CASE("one lane gives the codes and scales of quantize_block, for rules and roundings") {
   check<operand<mxfp4, ceil_scale>>();
   check<operand<mxfp4, even_scale, nearest_away>>();
+  check<operand<nvfp4, two_level, nearest_upward>>();
   check<operand<mxfp4, nearest_scale, toward_zero>>();
   check<operand<mxfp4, floor_four_thirds>>();
   check<operand<mxfp4, quest_scale>>();

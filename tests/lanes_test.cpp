@@ -165,6 +165,7 @@ TEST_CASE("encode_lane equals encode for every format and rounding") {
       CAPTURE(F::spec.mantissa_bits);
       CHECK(lane_mismatches<F>(values, nearest_even{}, 0) == 0);
       CHECK(lane_mismatches<F>(values, nearest_away{}, 0) == 0);
+      CHECK(lane_mismatches<F>(values, nearest_upward{}, 0) == 0);
       CHECK(lane_mismatches<F>(values, toward_zero{}, 0) == 0);
       CHECK(lane_mismatches<F>(values, away_from_zero{}, 0) == 0);
       CHECK(lane_mismatches<F>(values, upward{}, 0) == 0);
@@ -246,6 +247,7 @@ TEST_CASE("encode and decode of many numbers are those of one") {
     CHECK(bulk_mismatches<F, overflow::saturate>(values, nearest_even{}) == 0);
     CHECK(bulk_mismatches<F, overflow::special>(values, nearest_even{}) == 0);
     CHECK(bulk_mismatches<F, overflow::special>(values, nearest_away{}) == 0);
+    CHECK(bulk_mismatches<F, overflow::special>(values, nearest_upward{}) == 0);
     CHECK(bulk_mismatches<F, overflow::special>(values, toward_zero{}) == 0);
     CHECK(bulk_mismatches<F, overflow::special>(values, downward{}) == 0);
     CHECK(bulk_mismatches<F, overflow::special>(values, stochastic<8>{7, 9}) == 0);

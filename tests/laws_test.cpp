@@ -101,8 +101,16 @@ violations look_at(R rounding, Mirrored mirrored) {
   return v;
 }
 
+// The mirror image of nearest_upward.
+struct nearest_downward {
+  template <class W>
+  constexpr bool up(std::uint32_t, W fraction, bool negative, std::uint64_t) const {
+    return fraction > loft::detail::half<W> - (negative ? 1u : 0u);
+  }
+};
+
 struct all_violations {
-  violations nearest, ties_away, zero, away, up, down, odd, drawn, cut, mirrored_wrongly;
+  violations nearest, ties_away, ties_upward, zero, away, up, down, odd, drawn, cut, mirrored_wrongly;
 };
 
 template <class F, class T>
@@ -110,6 +118,7 @@ all_violations look_at_all() {
   using namespace loft;
   return {look_at<F, T>(nearest_even{}, nearest_even{}),
           look_at<F, T>(nearest_away{}, nearest_away{}),
+          look_at<F, T>(nearest_upward{}, nearest_downward{}),
           look_at<F, T>(toward_zero{}, toward_zero{}),
           look_at<F, T>(away_from_zero{}, away_from_zero{}),
           look_at<F, T>(upward{}, downward{}),
@@ -121,7 +130,8 @@ all_violations look_at_all() {
 }
 
 void judge(all_violations const& of, bool is_signed) {
-  for (violations const& v : {of.nearest, of.ties_away, of.zero, of.away, of.up, of.down, of.odd, of.drawn, of.cut}) {
+  for (violations const& v :
+       {of.nearest, of.ties_away, of.ties_upward, of.zero, of.away, of.up, of.down, of.odd, of.drawn, of.cut}) {
     CHECK(v.checked > 8);
     CHECK(v.bracket == 0);  // so the error is below one gap, and exact values stay
     CHECK(v.order == 0);
@@ -129,6 +139,7 @@ void judge(all_violations const& of, bool is_signed) {
   }
   CHECK(of.nearest.half_gap == 0);
   CHECK(of.ties_away.half_gap == 0);
+  CHECK(of.ties_upward.half_gap == 0);
   CHECK(of.zero.grown == 0);
   CHECK(of.away.shrunk == 0);
   CHECK(of.up.below == 0);

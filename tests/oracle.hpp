@@ -62,6 +62,7 @@ constexpr format p3109(char const* name, int k, int p, bool is_signed, bool exte
 enum class rounding {
   nearest_even,
   nearest_away,
+  nearest_upward,
   toward_zero,
   away_from_zero,
   upward,
@@ -199,6 +200,8 @@ class table {
         return p.fraction > 0.5 || (p.fraction == 0.5 && odd);
       case rounding::nearest_away:
         return p.fraction >= 0.5;
+      case rounding::nearest_upward:
+        return negative ? p.fraction > 0.5 : p.fraction >= 0.5;
       case rounding::toward_zero:
         return false;
       case rounding::away_from_zero:

@@ -315,6 +315,26 @@ TEST_CASE("exact values stay for every word width and for any index") {
   });
 }
 
+TEST_CASE("nearest_upward has thresholds on the signed value: a tie is not below them, whatever its sign") {
+  // E2M1 as a chain of comparisons `x < threshold` has it: the thresholds, and the values between them.
+  constexpr double thresholds[] = {-5, -3.5, -2.5, -1.75, -1.25, -0.75, -0.25, 0.25, 0.75, 1.25, 1.75, 2.5, 3.5, 5};
+  constexpr double values[] = {-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6};
+  tally same, away;
+  for (int i = -700; i <= 700; ++i) {
+    double const x = i / 64.0;
+    std::size_t which = 0;
+    while (which < std::size(thresholds) && !(x < thresholds[which])) ++which;
+    auto const value = [&](auto rounding) {
+      return static_cast<std::uint32_t>(
+          static_cast<int>(2 * loft::decode<loft::e2m1>(loft::encode<loft::e2m1>(x, rounding))));
+    };
+    same.add(x, value(loft::nearest_upward{}), static_cast<std::uint32_t>(static_cast<int>(2 * values[which])));
+    away.add(x, value(loft::nearest_away{}), static_cast<std::uint32_t>(static_cast<int>(2 * values[which])));
+  }
+  CHECK_MESSAGE(same.wrong == 0, same.first());
+  CHECK(away.wrong == 7);  // the control: the ties below zero
+}
+
 TEST_CASE("the index alone chooses the word") {
   test::for_each_format([]<class F>(F, oracle::table const& table) {
     CAPTURE(table.name());

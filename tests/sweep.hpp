@@ -88,6 +88,7 @@ template <class Function>
   using oracle::rounding;
   f(loft::nearest_even{}, rounding::nearest_even, oracle::draw{});
   f(loft::nearest_away{}, rounding::nearest_away, oracle::draw{});
+  f(loft::nearest_upward{}, rounding::nearest_upward, oracle::draw{});
   f(loft::toward_zero{}, rounding::toward_zero, oracle::draw{});
   f(loft::away_from_zero{}, rounding::away_from_zero, oracle::draw{});
   f(loft::upward{}, rounding::upward, oracle::draw{});

@@ -58,6 +58,15 @@ struct nearest_away {
   }
 };
 
+/// To the nearest value, ties towards plus infinity on both sides of zero, as a comparison `x < threshold` has it.
+/// source: the FP4 quantizer of arXiv 2501.17116.
+struct nearest_upward {
+  template <class W>
+  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool negative, std::uint64_t) const noexcept {
+    return fraction > detail::half<W> - (negative ? 0u : 1u);
+  }
+};
+
 /// Drops the bits.
 struct toward_zero {
   template <class W>

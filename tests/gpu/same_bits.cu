@@ -82,6 +82,7 @@ void one_format() {
   sweep<F, overflow::saturate>("nearest_even", count, stride, nearest_even{});
   sweep<F, overflow::special>("nearest_even, special", count, stride, nearest_even{});
   sweep<F, overflow::special>("nearest_away", count, stride, nearest_away{});
+  sweep<F, overflow::special>("nearest_upward", count, stride, nearest_upward{});
   sweep<F, overflow::special>("toward_zero", count, stride, toward_zero{});
   sweep<F, overflow::special>("away_from_zero", count, stride, away_from_zero{});
   sweep<F, overflow::special>("upward", count, stride, upward{});
