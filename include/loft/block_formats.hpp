@@ -84,6 +84,16 @@ struct fp8_1x128 { using element = e4m3; using scale = fp32; static constexpr bl
 struct fp8_128x128 { using element = e4m3; using scale = fp32; static constexpr block_shape shape{128, 128}; };  // tile
 // clang-format on
 
+/// A float for every row, as for tokens or channels; rows longer than 4096 have one for each 4096 columns. Under its
+/// default rule, division_scale, the largest magnitude becomes the largest element. source: the token-wise and
+/// channel-wise scales of arXiv 2501.17116, gamma = 6 / amax.
+template <Format Element>
+struct per_row {
+  using element = Element;
+  using scale = fp32;
+  static constexpr block_shape shape{1, 4096};
+};
+
 /// The format B on N x N tiles. Codes and scales of the transpose are the transposed codes and scales.
 template <BlockFormat B, int N>
   requires(detail::plain_scale<B> && !requires { typename B::alternative; })

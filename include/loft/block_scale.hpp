@@ -24,12 +24,6 @@ namespace loft {
 /// saturate: infinities count as the largest finite float; a NaN still gives a NaN scale.
 enum class nonfinite { propagate, saturate };
 
-/// True for the formats with a float scale for the whole tensor (member `has_tensor_scale`).
-template <class B>
-inline constexpr bool has_tensor_scale = requires {
-  requires B::has_tensor_scale;
-};
-
 namespace detail {
 
 template <class T>

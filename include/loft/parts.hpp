@@ -41,13 +41,11 @@ inline constexpr int span_cols = [] {
   return least * static_cast<int>(ceil_div(Operand::format::shape.rows > 1 ? usual_span_of_rows : usual_span, least));
 }();
 
-/// Rows of a tile of `tile_rows` x span_cols; whole blocks. Sixteen, the neighbours in a line of a cache; fewer where a
-/// run of the rotation makes the rows long, so that a tile stays in a thread's stack.
+/// Rows of a tile of `tile_rows` x span_cols: whole blocks, sixteen rows at least; fewer of very long spans, of a long
+/// run of the rotation or a long block, so that a tile finds room on the stack of a thread.
 template <class Operand>
-inline constexpr int tile_rows = [] {
-  constexpr int span = span_cols<Operand>, wished = span < 2048 ? 16 : (span < 3072 ? 8 : 4);
-  return Operand::format::shape.rows * static_cast<int>(ceil_div(wished, Operand::format::shape.rows));
-}();
+inline constexpr int tile_rows = Operand::format::shape.rows* static_cast<int>(
+    ceil_div(min(16, max(1, (1 << 15) / span_cols<Operand>)), Operand::format::shape.rows));
 
 /// Memory for a tile, whose rows are padded so that they do not share the sets of a cache.
 template <class Operand, class T>

@@ -23,6 +23,12 @@ struct tensor_scale {
 template <Format F>
 inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.max_code()));
 
+/// True for the formats with a float scale for the whole tensor (member `has_tensor_scale`).
+template <class B>
+inline constexpr bool has_tensor_scale = requires {
+  requires B::has_tensor_scale;
+};
+
 /// A scale rule gives the code of a block's scale: `scale<B>(amax, t)`, where B is the block format, `amax` the largest
 /// finite magnitude of the block, 0 for a block of zeros, and `t` the tensor's scale, 1 where B has none.
 ///

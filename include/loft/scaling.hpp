@@ -241,13 +241,24 @@ struct delayed_amax {
   }
 };
 
+namespace detail {
+
+/// The largest element times the largest scale.
+template <class B>
+LOFT_HOST_DEVICE constexpr float range_of() noexcept {
+  static_assert(has_tensor_scale<B>, "tensor_scale_for: this block format has no scale for the whole tensor");
+  if constexpr (has_tensor_scale<B>) return largest<typename B::element> * largest<typename B::scale>;
+  else return 1;
+}
+
+}  // namespace detail
+
 /// s_enc and 1/s_enc for a tensor whose largest finite magnitude is `tensor_amax`: s_enc takes it to `range`, the
-/// largest element times the largest scale; 1 when it is 0, at most the largest float. in: a finite value >= 0.
-/// source: design decision 10.
+/// largest element times the largest scale; 1 when it is 0, at most the largest float. Only for formats with a tensor
+/// scale. in: a finite value >= 0. source: design decision 10.
 template <class B>
 LOFT_HOST_DEVICE constexpr tensor_scale tensor_scale_for(float tensor_amax,
-                                                         float range = largest<typename B::element> *
-                                                                       largest<typename B::scale>) noexcept {
+                                                         float range = detail::range_of<B>()) noexcept {
   if (detail::magnitude_bits(tensor_amax) == 0) return {};
   constexpr float most = bit_cast<float>(detail::float_max);
   bool const beyond = static_cast<double>(range) >= static_cast<double>(most) * static_cast<double>(tensor_amax);
