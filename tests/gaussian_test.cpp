@@ -71,6 +71,9 @@ TEST_CASE("errors on normal numbers are those of the formulas, within 2 %") {
   check("MXFP4 stochastic, floor times 4/3", 0.0282, operand<mxfp4, floor_four_thirds, drawn>{.rounding = seed});
   check("NVFP4 stochastic, ceiling 448", 0.01886, operand<nvfp4, two_level, drawn>{.rounding = seed});
   check("NVFP4 stochastic, 16/17", 0.02368, operand<nvfp4, unbiased_two_level, drawn>{.rounding = seed});
+  check("MS-EDEN", 0.00971, operand<nvfp4, ms_eden<>>{.rule = {-1, 11, 12}});
+  check("MS-EDEN, rotated", 0.00971,
+        operand<nvfp4, ms_eden<>, nearest_even, signed_hadamard<128>>{{-1, 11, 12}, {}, {0x9f1e'57c3'a0b6'd7e8}});
   // The control: formats that lie 3 % apart or more are told apart.
   CHECK(!within_two_percent(floor_error, 0.01248));
   CHECK(!within_two_percent(hif4_error, 0.00740));

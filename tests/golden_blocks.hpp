@@ -86,6 +86,9 @@ inline std::string golden_blocks() {
   text += golden_tensor("nvfp4 four_over_six<squared_error>", operand<nvfp4, four_over_six<>>{});
   text += golden_tensor("nvfp4 four_over_six<absolute_error>", operand<nvfp4, four_over_six<absolute_error>>{});
   text += golden_tensor("nvfp4 four_over_six<maximal_error>", operand<nvfp4, four_over_six<maximal_error>>{});
+  text += golden_tensor("nvfp4 ms_eden<128>{-1, 3, 4}", operand<nvfp4, ms_eden<>>{.rule = {-1, 3, 4}});
+  text += golden_tensor("nvfp4 ms_eden<16>{-1, 3, 4}, signed_hadamard<16>{0x9a5c}",
+                        operand<nvfp4, ms_eden<16>, nearest_even, signed_hadamard<16>>{{-1, 3, 4}, {}, {0x9a5c}});
   text += golden_tensor("square<nvfp4, 16>", operand<square<nvfp4, 16>>{});
   text += golden_tensor("square<mxfp4, 32>", operand<square<mxfp4, 32>>{});
   return text;

@@ -10,6 +10,7 @@
 #include "loft/block_codec.hpp"
 #include "loft/block_formats.hpp"
 #include "loft/config.hpp"
+#include "loft/correction.hpp"
 #include "loft/rotation.hpp"
 #include "loft/rounding.hpp"
 #include "loft/scaling.hpp"
@@ -24,6 +25,9 @@ struct operand {
   static_assert(loft::Rotation<Rotation>, "operand: the rotation needs size, apply and invert");
   static_assert(detail::scale_has_nan<B>(),
                 "operand: the scale format needs a NaN, to mark blocks with NaN or infinity");
+  static_assert(detail::can_correct<Rule, B>,
+                "operand: scales are corrected in whole blocks of one row, each with a plain number for a scale, over "
+                "groups of a power of two, at least 8");
   using format = std::remove_const_t<B>;
   static constexpr nonfinite policy = N;
   Rule rule{};
@@ -55,6 +59,9 @@ LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
   constexpr int cols = format::shape.cols, rows = format::shape.rows, size = decltype(how.rotation)::size;
   static_assert(cols % size == 0,
                 "quantize_block: a rotation longer than the block's rows is applied to the run before");
+  static_assert(cols % detail::correction_group<Operand> == 0,
+                "quantize_block: this rule corrects the scales of several blocks together: quantize does, or "
+                "quantize_lanes");
   if constexpr (!has_tensor_scale<format>) t = detail::constant_of<Operand>();
   float work[rows * cols] = {};
   for (int i = 0; i < count; ++i) work[i] = detail::admit<Operand::policy>(detail::to_float(values[i]));
@@ -80,6 +87,10 @@ LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
   for (int first = 0; first < count; first += cols)
     detail::encode_span<cols, false>(work + first, detail::min(cols, count - first), &result.scale, how, t,
                                      index_of(first), result.codes + first);
+  if constexpr (detail::corrects<Operand>) {
+    auto const scale = result.scale;
+    detail::correct_scales<cols>(work, count, &scale, how, t, first_index, &result.scale);
+  }
   return result;
 }
 

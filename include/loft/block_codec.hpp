@@ -172,7 +172,9 @@ template <class B>
 LOFT_HOST_DEVICE constexpr float decode_element(code<typename B::element> c, code<typename B::scale> scale, int col,
                                                 float tensor_decode) noexcept {
   if (is_nan_scale<B>(scale)) return bit_cast<float>(float_nan);
-  float element = decode<typename B::element>(c);
+  float element = 0;
+  if constexpr (has_decode_lane<typename B::element>) element = decode_lane<typename B::element>(c);
+  else element = decode<typename B::element>(c);
   if constexpr (requires { typename B::alternative; })
     if (is_alternative<B>(scale)) element = native::multiply(decode<typename B::alternative>(c), B::alternative_unit);
   float value = 0;

@@ -12,6 +12,7 @@
 #include "loft/block_codec.hpp"
 #include "loft/block_scale.hpp"
 #include "loft/config.hpp"
+#include "loft/correction.hpp"
 #include "loft/lane_group.hpp"
 #include "loft/register_codec.hpp"
 
@@ -60,6 +61,17 @@ LOFT_HOST_DEVICE constexpr lane_values<float, Count> prepare(lane_values<T, Coun
   return result;
 }
 
+/// Code i of those that lie in words as in memory.
+template <Format F>
+LOFT_HOST_DEVICE constexpr code<F> code_in_words(std::uint32_t const* words, int i) noexcept {
+  constexpr int bits = F::spec.bits();
+  int const at = i * bits, low = at % 32;
+  std::uint32_t word = words[at / 32] >> low;
+  if constexpr (32 % bits != 0)
+    if (low + bits > 32) word |= words[at / 32 + 1] << (32 - low);
+  return static_cast<code<F>>(word & ((1u << bits) - 1));
+}
+
 /// `total` and the errors of the group's values in the order of their index: lane after lane adds its own.
 template <class Operand, int Count, int Lanes, LaneGroup G, class V>
 LOFT_HOST_DEVICE constexpr float add_lane_errors(V const& in, int first, int valid,
@@ -75,8 +87,7 @@ LOFT_HOST_DEVICE constexpr float add_lane_errors(V const& in, int first, int val
   for (int lane = 0; lane < Lanes; ++lane) {
     float sum = total;
     for (int i = 0; i < Count; ++i) {
-      auto const c =
-          static_cast<code<typename format::element>>(words[i * bits / 32] >> i * bits % 32 & ((1u << bits) - 1));
+      auto const c = code_in_words<typename format::element>(words, i);
       float const decoded = native::opaque(decode_element<format>(c, scale, col + i, t.decode));
       float const next = native::opaque(error::add(sum, native::opaque(native::subtract(decoded, in[first + i]))));
       sum = i < valid ? next : sum;
@@ -119,6 +130,47 @@ LOFT_HOST_DEVICE constexpr auto lane_scale(V const& in, int first, int valid, st
   return scale;
 }
 
+/// The sums of `Lanes` neighbours in all of them: a binary tree, whose two sides are added in either order.
+template <int Lanes, LaneGroup G>
+LOFT_HOST_DEVICE constexpr void add_lanes(correction_sums& sums, G const& group) noexcept {
+  auto const from = [&](double own, int mask) {
+    auto const word = bit_cast<std::uint64_t>(own);
+    std::uint32_t const low = group.exchange(static_cast<std::uint32_t>(word), mask);
+    return bit_cast<double>(low | std::uint64_t{group.exchange(static_cast<std::uint32_t>(word >> 32), mask)} << 32);
+  };
+  for (int mask = 1; mask < Lanes; mask *= 2) sums.add({from(sums.squares, mask), from(sums.products, mask)});
+}
+
+/// The corrected scales of a lane's blocks, see correct_scales. `col`: the column of the lane's first value in its block.
+template <class Operand, int Count, LaneGroup G, class V>
+LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, Operand const& how, tensor_scale t,
+                                                    std::uint64_t index, int col, G const& group,
+                                                    lane_codes<typename Operand::format, Count>& result) noexcept {
+  using format = typename Operand::format;
+  constexpr int run = correction_sums::run, part = min(Count, correction_group<Operand>), cols = format::shape.cols,
+                wide = min(part, cols);
+  static_assert(Count % run == 0,
+                "quantize_lanes: a rule that corrects scales has lanes of a multiple of eight values");
+  // By for_lanes, because devices have to unroll what indexes registers.
+  for_lanes<Count / part>(Count / part, [&](int g) {
+    int const first = g * part;
+    correction_sums sums[part / run] = {};
+    for_lanes<part>(part, [&](int i) {
+      auto const c = code_in_words<typename format::element>(result.words, first + i);
+      sums[i / run].add(in[first + i],
+                        decode_element<format>(c, result.scales[(first + i) / cols], (col + i) % cols, 1.0f));
+    });
+    add_as_tree<part / run>(sums);
+    add_lanes<correction_group<Operand> / part>(sums[0], group);
+    double const factor = sums[0].factor(t.decode);
+    for_lanes<part / wide>(part / wide, [&](int b) {
+      int const at = first + b * wide;
+      auto& scale = result.scales[at / cols];
+      scale = corrected_scale(scale, factor, how, index + static_cast<std::uint64_t>(at - col));
+    });
+  });
+}
+
 /// quantize_lanes for prepared values. `valid`: how many of this lane's values count, the others being zeros.
 template <class Operand, int Count, LaneGroup G, class V>
 LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_prepared(
@@ -135,6 +187,7 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_
         lane_scale<Operand, part, lanes>(in, b * part, clamp(valid - b * part, 0, part), amax, col, how, t, at, group);
     encode_words<Operand, part>(in, b * part, result.scales[b], col, how, t, at, result.words + b * part * bits / 32);
   }
+  if constexpr (corrects<Operand>) correct_lane_scales<Operand, Count>(in, how, t, index, col, group, result);
   return result;
 }
 
@@ -143,11 +196,11 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_
 /// Quantizes blocks of one row that a group of lanes holds: what a kernel calls behind a computation of its own.
 ///
 /// in: this lane's `Count` values, which start at a multiple of Count in the row; a block that is longer than Count lies
-/// in neighbouring lanes of `group`, as does a run of the rotation. `t`: the tensor's scale where the format has one.
-/// `first_index`: the tensor index of this lane's first value. All lanes call together.
+/// in neighbouring lanes of `group`, as do a run of the rotation and a group of corrected scales. `t`: the tensor's scale
+/// where the format has one. `first_index`: the tensor index of this lane's first value. All lanes call together.
 /// out: this lane's codes, packed; the scale of its block, the same in all lanes that share it. The bits are those of
-/// quantize_block. For formats and rules that look at more than a maximum (hif4, double_nvfp4, quest_scale) a lane holds
-/// whole blocks.
+/// quantize_block, or of quantize where a rule corrects scales (ms_eden). For formats and rules that look at more than a
+/// maximum (hif4, double_nvfp4, quest_scale) a lane holds whole blocks.
 template <class Operand, int Count, LaneGroup G, class T>
 LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_lanes(
     T const (&values)[Count], Operand const& how, tensor_scale t, std::uint64_t first_index, G const& group) noexcept {
@@ -155,8 +208,11 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_
   constexpr int cols = format::shape.cols;
   static_assert(format::shape.rows == 1, "quantize_lanes: blocks of one row");
   static_assert(Count % cols == 0 || cols % Count == 0, "quantize_lanes: whole blocks, or equal parts of one");
-  static_assert(cols <= Count * G::size && detail::rotation_of<Operand>::size <= Count * G::size,
-                "quantize_lanes: a block, and a run of the rotation, must fit the group of lanes");
+  static_assert(
+      cols <= Count * G::size && detail::rotation_of<Operand>::size <= Count * G::size &&
+          detail::correction_group<Operand> <= Count * G::size,
+      "quantize_lanes: a block, a run of the rotation, and the blocks whose scales are corrected together must "
+      "fit the group of lanes");
   if constexpr (!has_tensor_scale<format>) t = detail::constant_of<Operand>();
   detail::lane_values<float, Count> in{};
   for (int i = 0; i < Count; ++i) in.values[i] = detail::to_float(values[i]);

@@ -9,6 +9,7 @@
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
+#include "loft/correction.hpp"
 #include "loft/view.hpp"
 
 namespace loft {
@@ -34,10 +35,11 @@ inline constexpr int usual_span = 128, usual_span_of_rows = 128;
 inline constexpr int usual_span = 1024, usual_span_of_rows = 256;
 #endif
 
-/// The same in whole blocks and whole runs of the rotation.
+/// The same in whole blocks, whole runs of the rotation, and whole groups of corrected scales.
 template <class Operand>
 inline constexpr int span_cols = [] {
-  constexpr int least = least_common_multiple(Operand::format::shape.cols, rotation_size<Operand>);
+  constexpr int least = least_common_multiple(
+      least_common_multiple(Operand::format::shape.cols, rotation_size<Operand>), correction_group<Operand>);
   return least * static_cast<int>(ceil_div(Operand::format::shape.rows > 1 ? usual_span_of_rows : usual_span, least));
 }();
 

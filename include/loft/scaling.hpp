@@ -15,6 +15,8 @@
 #include "loft/native/cuda.hpp"
 #include "loft/native/hip.hpp"
 #include "loft/native/native.hpp"
+#include "loft/random.hpp"
+#include "loft/rounding.hpp"
 #include "loft/scale_rule.hpp"
 
 namespace loft {
@@ -136,6 +138,41 @@ using two_level_256 = basic_two_level<256, false>;
 using unbiased_two_level = basic_two_level<0, true>;
 /// Both.
 using unbiased_two_level_256 = basic_two_level<256, true>;
+
+/// MS-EDEN: stochastic scales in the place of stochastic codes. Codes are made with the scales of two_level under a
+/// ceiling of 256 that aim at 6 / ((17/16) * 0.93), so that a few values are clipped; then the scales of each group are
+/// multiplied by sum(x^2) / sum(x * q), q what the codes stand for, and rounded stochastically. So the decoded group has,
+/// along the values, their length for its mean; behind a rotation with random signs, of Group or of a part of it, its
+/// mean is the values themselves, as far as the rotation makes them alike to normal numbers. Codes: nearest_even.
+///
+/// Group: the neighbours of a row that share a factor: whole blocks, a power of two. rounds: the factor, and its product
+/// with the decoded scale, once each to double; that product goes up iff its fraction of the scale's gap
+/// + (w + 1/2) / 2^32 >= 1, w = random_bits<32>(seed, stream, index of the block's first element); saturating. 0 stays 0.
+/// source: Quartet II, arXiv 2601.22813. The ceiling there is 255.99: the scale of the tensor's largest block is 256 under
+/// both, and another differs only where it lies within 4e-5 of a tie.
+template <int Group = 128>
+struct ms_eden {
+  static_assert(Group >= 8 && (Group & (Group - 1)) == 0, "ms_eden: a group is a power of two, at least 8");
+  float amax = -1;                     ///< as two_level's
+  std::uint64_t seed = 0, stream = 0;  ///< of the words that round the scales
+
+  static constexpr int correction_group = Group;
+  static constexpr float ceiling = 256;
+  static constexpr float shrink = static_cast<float>(16.0 / (17.0 * 0.93));
+
+  template <class B>
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float block_amax, tensor_scale t) const noexcept {
+    constexpr float inverse_largest = 1.0f / (largest<typename B::element> * shrink);
+    return detail::encode_scale<typename B::scale>(
+        native::multiply(block_amax, native::multiply(t.encode, inverse_largest)));
+  }
+  template <class B>
+  LOFT_HOST_DEVICE constexpr code<typename B::scale> corrected(code<typename B::scale> scale, double factor,
+                                                               std::uint64_t index) const noexcept {
+    double const wanted = native::product(factor, detail::widen(decode<typename B::scale>(scale)));
+    return encode<typename B::scale>(wanted, stochastic_word<32>{random_bits<32>(seed, stream, index)});
+  }
+};
 
 // How the error of a candidate is measured over a block: a sum, or a maximum, over its elements in order, in float.
 

@@ -10,6 +10,7 @@
 #include "loft/bits.hpp"
 #include "loft/block.hpp"
 #include "loft/config.hpp"
+#include "loft/correction.hpp"
 #include "loft/native/host.hpp"
 #include "loft/packed.hpp"
 #include "loft/parts.hpp"
@@ -208,13 +209,19 @@ struct band {
     amax_of_runs<block_cols>(format::shape.rows == 1 ? values : columns, count, amax);
   }
 
-  /// For every row, sink(row, first, count, scales, encode): encode(packed, out) writes the row's codes, packed into
-  /// bytes where `packed` is std::true_type.
+  /// For every row, sink(row, first, count, stored, encode): the scales that are stored, corrected where the rule does
+  /// so; encode(packed, out) writes the row's codes, packed into bytes where `packed` is std::true_type.
   template <class Sink>
   LOFT_HOST_DEVICE constexpr void encode(scale_code const* scales, Sink&& sink) noexcept {
     for (std::int64_t r = row; r < end; ++r) {
       load(r, true);
-      sink(from.row + r, from.col + first, count, scales, [&](auto packed, auto* out) {
+      scale_code const* stored = scales;
+      [[maybe_unused]] scale_code room[corrects<Operand> ? blocks : 1];
+      if constexpr (corrects<Operand>) {
+        correct_scales<width>(values, count, scales, how, t, index_of(r, 0), room);
+        stored = room;
+      }
+      sink(from.row + r, from.col + first, count, stored, [&](auto packed, auto* out) {
         encode_span<width, decltype(packed)::value>(values, count, scales, how, t, index_of(r, 0), out, ahead_of(r));
       });
     }

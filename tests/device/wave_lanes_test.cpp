@@ -67,6 +67,60 @@ int differences(int width, unsigned seed, Operand const& how, loft::tensor_scale
   return wrong;
 }
 
+/// The same for rules that correct the scales of several blocks together, against quantize of one long row. The rule
+/// holds the tensor's amax.
+template <class Operand, int Count, int Lanes>
+int differences_of_row(int width, unsigned seed, Operand const& how, Operand const& expected_how) {
+  using format = typename Operand::format;
+  constexpr int cols = format::shape.cols;
+  std::int64_t const total = std::int64_t{width} * Count;
+  auto const values = hard_values(static_cast<std::size_t>(total), seed);
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(loft::codes_bytes<format>(1, total)));
+  std::vector<loft::code<typename format::scale>> scales(static_cast<std::size_t>(total / cols));
+  float unused = 0;
+  CHECK(loft::quantize(loft::matrix_view<float const>{values.data(), 1, total, total},
+                       loft::quantized_view<format>{codes.data(), scales.data(), &unused, 1, total},
+                       expected_how) == loft::status::ok);
+  auto const t = loft::tensor_scale_for<format>(how.rule.amax, loft::detail::tensor_range<Operand>());
+  std::vector<loft::lane_codes<format, Count>> found(static_cast<std::size_t>(width));
+  emulator::wave wave{width};
+  CHECK(wave.run([&](int lane) {
+    float mine[Count];
+    std::memcpy(mine, values.data() + lane * Count, sizeof mine);
+    found[static_cast<std::size_t>(lane)] = loft::quantize_lanes<Operand, Count>(
+        mine, how, t, static_cast<std::uint64_t>(lane * Count), emulator::group<Lanes>{&wave, lane});
+  }));
+  int wrong = 0;
+  for (std::size_t lane = 0; lane < found.size(); ++lane) {
+    auto const& got = found[lane];
+    bool same = std::memcmp(got.words, codes.data() + lane * sizeof got.words, sizeof got.words) == 0;
+    for (std::size_t i = 0; i < Count; i += Count < cols ? Count : cols)
+      same = same && got.scales[i / cols] == scales[(lane * Count + i) / cols];
+    wrong += same ? 0 : 1;
+  }
+  return wrong;
+}
+
+template <int Group, int Count, int Lanes, class Rotation = loft::no_rotation>
+void check_corrected(Rotation const& rotation = {}) {
+  using operand = loft::operand<loft::nvfp4, loft::ms_eden<Group>, loft::nearest_even, Rotation>;
+  operand const how{{50000.0f, 3, 5}, {}, rotation}, other{{50000.0f, 4, 5}, {}, rotation};
+  int control = 0;
+  for (int width : {32, 64}) {
+    if (Lanes > width) continue;
+    for (unsigned seed = 1; seed <= 3; ++seed) {
+      CAPTURE(Group);
+      CAPTURE(Count);
+      CAPTURE(Lanes);
+      CAPTURE(width);
+      CAPTURE(seed);
+      CHECK(differences_of_row<operand, Count, Lanes>(width, seed, how, how) == 0);
+      control += differences_of_row<operand, Count, Lanes>(width, seed, how, other);
+    }
+  }
+  CHECK(control > 0);  // another seed
+}
+
 template <class Operand, int Count, int Lanes>
 void check(Operand const& how = {}) {
   loft::tensor_scale t;
@@ -110,6 +164,20 @@ TEST_CASE("rotated, stochastic and searched blocks in lanes are those of one thr
   check<gradient, 8, 2>({{}, {3, 5}, {0x5a5a'1234'5678'9abcu}});
   check<gradient, 8, 64>({{}, {3, 5}, {0x5a5a'1234'5678'9abcu}});
   check<loft::operand<loft::nvfp4, loft::four_over_six<>>, 8, 2>();
+}
+
+TEST_CASE("scales that are corrected together in lanes are those of quantize") {
+  check_corrected<128, 8, 16>();
+  check_corrected<128, 16, 8>();
+  check_corrected<128, 32, 4>();
+  check_corrected<128, 128, 1>();
+  check_corrected<32, 8, 4>();
+  check_corrected<32, 8, 32>();
+  check_corrected<32, 64, 1>();
+  check_corrected<16, 16, 1>();
+  check_corrected<256, 8, 32>();
+  check_corrected<128, 8, 16>(loft::signed_hadamard<128>{0x5a5a'1234'5678'9abcu});
+  check_corrected<128, 32, 32>(loft::signed_hadamard<16>{0x9abcu});
 }
 
 TEST_CASE("control: blocks of another seed differ") {

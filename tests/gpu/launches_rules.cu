@@ -21,6 +21,20 @@ void one(char const* what, Operand const& how) {
   all_matrices<T, Layout>(what, how);
 }
 
+/// The host knows the seed of the rule, the device finds it in its memory.
+template <class T, class Operand>
+void seeded_rule(char const* what, Operand const& how) {
+  group const g(what);
+  all_matrices<T>(what, how);
+  std::uint64_t const words[2] = {how.rule.seed, how.rule.stream};
+  device_copy<std::uint64_t> const seed(words, 2);
+  on_device d;
+  d.seed = seed.data;
+  Operand other = how;
+  other.rule.seed = 99;
+  all_matrices<T>(what, how, other, d);
+}
+
 /// The host knows the seed, the device finds it in its memory.
 template <class T, class Operand>
 void seeded(char const* what, Operand const& how) {
@@ -71,6 +85,7 @@ void rules() {
   one<float>("mxfp8_e4m3, ceil_scale, toward_zero", operand<mxfp8_e4m3, ceil_scale, toward_zero>{});
   one<bf16_t>("mxfp6_e2m3, even_scale, nearest_away", operand<mxfp6_e2m3, even_scale, nearest_away>{});
   one<fp16_t>("mxfp4, toward_zero", operand<mxfp4, ocp_floor, toward_zero>{});
+  one<bf16_t>("nvfp4, nearest_upward", operand<nvfp4, two_level, nearest_upward>{});
   using saturating = operand<mxfp4, ocp_floor, nearest_even, no_rotation, nonfinite::saturate>;
   one<bf16_t>("mxfp4, nonfinite::saturate", saturating{});
   one<float>("nvfp4, nonfinite::saturate", operand<nvfp4, two_level, nearest_even, no_rotation, nonfinite::saturate>{});
@@ -90,6 +105,27 @@ void two_levels() {
   with_amax<bf16_t>("square<nvfp4, 16>", operand<square<nvfp4, 16>>{});
 }
 
+template <int Group, class Rotation = no_rotation, nonfinite N = nonfinite::propagate>
+using eden = operand<nvfp4, ms_eden<Group>, nearest_even, Rotation, N>;
+
+/// Scales that are corrected in groups of blocks, along rows and columns, with and without a rotation.
+void corrected_scales() {
+  with_amax<bf16_t>("nvfp4, ms_eden<128>", eden<128>{{-1, 6, 7}});
+  seeded_rule<bf16_t>("nvfp4, ms_eden<32>", eden<32>{{-1, 1ull << 60 | 6, 7}});
+  one<float>("nvfp4, ms_eden<16>, float", eden<16>{{-1, 6, 7}});
+  one<fp16_t>("nvfp4, ms_eden<64>, half", eden<64>{{-1, 6, 7}});
+  one<bf16_t>("nvint4, ms_eden<128>", operand<nvint4, ms_eden<>>{{-1, 6, 7}});
+  one<bf16_t>("nvfp4, ms_eden<128>, saturate", eden<128, no_rotation, nonfinite::saturate>{{-1, 6, 7}});
+  seeded_rule<bf16_t>("nvfp4, ms_eden<128>, signed_hadamard<128>",
+                      eden<128, signed_hadamard<128>>{{-1, 6, 7}, {}, {signs}});
+  one<float>("nvfp4, ms_eden<32>, signed_hadamard<32>, float", eden<32, signed_hadamard<32>>{{-1, 6, 7}, {}, {signs}});
+  one<bf16_t>("nvfp4, ms_eden<128>, hadamard<16>", eden<128, hadamard<16>>{{-1, 6, 7}});
+  one<bf16_t, tiled_128x4>("nvfp4, ms_eden<128>, tiled_128x4", eden<128>{{-1, 6, 7}});
+  both<bf16_t>("both, ms_eden<32> and two_level", eden<32>{{-1, 6, 7}}, operand<nvfp4>{});
+  both<bf16_t>("both, ms_eden<64>, signed_hadamard<64>", eden<64, signed_hadamard<64>>{{-1, 6, 7}, {}, {signs}},
+               eden<64, signed_hadamard<64>>{{-1, 8, 9}, {}, {signs}});
+}
+
 void layouts() {
   one<bf16_t, tiled_128x4>("mxfp4, tiled_128x4", operand<mxfp4>{});
   one<float, tiled_128x4>("nvfp4, tiled_128x4", operand<nvfp4>{});
@@ -106,6 +142,7 @@ void layouts() {
 void run_all() {
   rules();
   two_levels();
+  corrected_scales();
   layouts();
 }
 

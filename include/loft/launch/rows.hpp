@@ -19,9 +19,14 @@ struct row_tuning {
   static constexpr int threads = 128, values = 16, most_values = 32, bytes_ahead = 128;
 };
 
-/// True for operands whose rounding draws random words.
+/// True for operands whose rounding, or whose rule, draws random words.
 template <class Operand>
-inline constexpr bool has_seed = requires(Operand how) {
+inline constexpr bool rule_has_seed = requires(Operand how) {
+  how.rule.seed;
+  how.rule.stream;
+};
+template <class Operand>
+inline constexpr bool has_seed = rule_has_seed<Operand> || requires(Operand how) {
   how.rounding.seed;
   how.rounding.stream;
 };
@@ -50,10 +55,12 @@ LOFT_HOST_DEVICE inline place_in_rows place_of_block(std::int64_t rows, std::uin
   return {row, std::int64_t{block_index() - row * chunks} * width};
 }
 
-/// The lanes that have to work together: on a block, or on a run of the rotation.
+/// The lanes that have to work together: on a block, on a run of the rotation, or on a group of corrected scales.
 template <class Operand, int Count>
-inline constexpr int lanes_together =
-    detail::max(1, detail::max(Operand::format::shape.cols, detail::rotation_size<Operand>) / Count);
+inline constexpr int lanes_together = detail::max(1, detail::max(detail::max(Operand::format::shape.cols,
+                                                                             detail::rotation_size<Operand>),
+                                                                 detail::correction_group<Operand>) /
+                                                         Count);
 
 /// What a lane works with: bfloat16 as it lies in memory, all else as floats.
 template <class T>
@@ -93,7 +100,7 @@ LOFT_HOST_DEVICE inline detail::lane_values<held<T>, Count> load_values(T const*
   return result;
 }
 
-/// Where the seed of a stochastic rounding, and the tensor's scale, come from when they are not in the operand: device
+/// Where the seed of a stochastic rounding or rule, and the tensor's scale, come from when they are not in the operand: device
 /// memory, read when the kernel runs, so that a captured graph can be replayed with others.
 struct device_inputs {
   std::uint64_t const* seed = nullptr;  ///< (seed, stream), in the place of the operand's
@@ -104,9 +111,13 @@ template <class Operand>
 LOFT_HOST_DEVICE inline void take_seed(Operand& how, std::uint64_t const* seed) noexcept {
   if constexpr (requires { how.rounding.take_seed(seed); }) {
     how.rounding.take_seed(seed);
-  } else if constexpr (has_seed<Operand>) {
+  } else if constexpr (requires { how.rounding.seed; }) {
     how.rounding.seed = seed[0];
     how.rounding.stream = seed[1];
+  }
+  if constexpr (rule_has_seed<Operand>) {
+    how.rule.seed = seed[0];
+    how.rule.stream = seed[1];
   }
 }
 

@@ -34,10 +34,11 @@ struct operand_of<tile_output<Operand>> {
   using type = Operand;
 };
 
-/// The columns that belong together: a block, or a run of the rotation.
+/// The columns that belong together: a block, a run of the rotation, a group of corrected scales.
 template <class Operand>
-inline constexpr int tile_run = detail::least_common_multiple(Operand::format::shape.cols,
-                                                              detail::rotation_size<Operand>);
+inline constexpr int tile_run = detail::least_common_multiple(
+    detail::least_common_multiple(Operand::format::shape.cols, detail::rotation_size<Operand>),
+    detail::correction_group<Operand>);
 template <>
 inline constexpr int tile_run<void> = 1;
 template <class Operand>

@@ -236,7 +236,8 @@ template <class First, class Second, class T, class Layout, int Rows>
 __global__ void __launch_bounds__(tile_tuning::threads) quantize_tiles(tile_arguments<First, Second, T> const a) {
   using one = typename operand_of<First>::type;
   using two = typename operand_of<Second>::type;
-  static_assert(fits_a_tile<one, two>, "kernels work on blocks and rotations whose lengths divide 128");
+  static_assert(fits_a_tile<one, two>,
+                "kernels work on blocks, rotations and groups of corrected scales whose lengths divide 128");
   static_assert(tile_block_rows<one> > 1 || Rows % tile_run<two> == 0,
                 "the target's shared memory has no room for a run of the rotation along the columns");
   extern __shared__ u32x4 loft_shared[];

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Scales that are corrected once the codes are made, for groups of blocks together: the hook of a rule, applied.
+// Source: scale_rule.hpp for the hook; Quartet II, arXiv 2601.22813. Everything here is detail of block.hpp and
+// tensor.hpp.
+#ifndef LOFT_CORRECTION_HPP
+#define LOFT_CORRECTION_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/bits.hpp"
+#include "loft/block_codec.hpp"
+#include "loft/block_scale.hpp"
+#include "loft/config.hpp"
+#include "loft/native/native.hpp"
+#include "loft/scale_rule.hpp"
+
+namespace loft {
+namespace detail {
+
+/// The neighbours of a row whose scales the operand's rule corrects together; 1 where it corrects none.
+template <class Operand>
+inline constexpr int correction_group = [] {
+  using rule = std::remove_cvref_t<decltype(Operand{}.rule)>;
+  if constexpr (requires { rule::correction_group; }) return rule::correction_group;
+  else return 1;
+}();
+template <class Operand>
+inline constexpr bool corrects = correction_group<Operand> != 1;
+
+/// The sums of x^2 and x * q over values x that decode to q * (the tensor's scale). Products of floats are exact in
+/// double. The order: each eight neighbours one after the other, then a binary tree over the eights of the group; what
+/// a short group lacks counts as zeros. So lanes with any whole number of eights find the same bits.
+struct correction_sums {
+  static constexpr int run = 8;
+  double squares = 0, products = 0;
+
+  LOFT_HOST_DEVICE constexpr void add(float value, float decoded) noexcept {
+    double const x = widen(value);
+    squares = native::sum(squares, native::product(x, x));
+    products = native::sum(products, native::product(x, widen(decoded)));
+  }
+  LOFT_HOST_DEVICE constexpr void add(correction_sums const& other) noexcept {
+    squares = native::sum(squares, other.squares);
+    products = native::sum(products, other.products);
+  }
+  /// By bits, because NaN and infinity are numbers like others to some builds.
+  LOFT_HOST_DEVICE constexpr double factor(float tensor_decode) const noexcept {
+    double const whole = native::product(products, widen(tensor_decode));
+    auto const is_usable = [](double sum) {
+      return bit_cast<std::uint64_t>(sum) - 1 < (std::uint64_t{0x7ff} << 52) - 1;
+    };
+    return is_usable(squares) && is_usable(whole) ? native::quotient(squares, whole) : 1.0;
+  }
+};
+
+/// sums[0] = the sum of all Count, by a binary tree over neighbours.
+template <int Count>
+LOFT_HOST_DEVICE constexpr void add_as_tree(correction_sums* sums) noexcept {
+  for (int distance = 1; distance < Count; distance *= 2)
+    for (int i = 0; i < Count; i += 2 * distance) sums[i].add(sums[i + distance]);
+}
+
+/// True where the rule corrects no scales, or can correct those of B.
+template <class Rule, class B>
+inline constexpr bool can_correct = [] {
+  if constexpr (requires { Rule::correction_group; }) {
+    constexpr int group = Rule::correction_group;
+    return plain_scale<B> && !requires { typename B::alternative; }
+    &&B::shape.rows == 1 && group % B::shape.cols == 0 && group >= correction_sums::run && (group & (group - 1)) == 0;
+  } else {
+    return true;
+  }
+}();
+
+/// The scale that is stored for a block; a NaN stays.
+template <class Operand>
+LOFT_HOST_DEVICE constexpr auto corrected_scale(code<typename Operand::format::scale> scale, double factor,
+                                                Operand const& how, std::uint64_t index) noexcept {
+  using format = typename Operand::format;
+  return is_nan_scale<format>(scale) ? scale : how.rule.template corrected<format>(scale, factor, index);
+}
+
+/// stored[b] = the corrected scale of block b of `count` neighbours of one row, at most Width, from the first column of
+/// a group; see encode_span for the rest.
+template <int Width, class Operand, class T>
+LOFT_HOST_DEVICE constexpr void correct_scales(T const* values, int count,
+                                               code<typename Operand::format::scale> const* scales, Operand const& how,
+                                               tensor_scale t, std::uint64_t index,
+                                               code<typename Operand::format::scale>* stored) noexcept {
+  using format = typename Operand::format;
+  constexpr int group = correction_group<Operand>, run = correction_sums::run, cols = format::shape.cols;
+  code<typename format::element> codes[Width];
+  float decoded[Width];
+  encode_span<Width, false>(values, count, scales, how, t, index, codes);
+  decode_span<format, Width, false>(codes, count, scales, 1.0f, decoded);
+  for (int first = 0; first < count; first += group) {
+    int const end = min(first + group, count);
+    correction_sums sums[group / run] = {};
+    for (int i = first; i < end; ++i) sums[(i - first) / run].add(to_float(values[i]), decoded[i]);
+    add_as_tree<group / run>(sums);
+    double const factor = sums[0].factor(t.decode);
+    for (int i = first; i < end; i += cols)
+      stored[i / cols] = corrected_scale(scales[i / cols], factor, how, index + static_cast<std::uint64_t>(i));
+  }
+}
+
+}  // namespace detail
+}  // namespace loft
+
+#endif
