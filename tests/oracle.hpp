@@ -29,6 +29,7 @@ inline constexpr format e1m2{"e1m2", 1, 2, 1, specials::none};
 inline constexpr format e2m1{"e2m1", 2, 1, 1, specials::none};
 inline constexpr format e2m3{"e2m3", 2, 3, 1, specials::none};
 inline constexpr format e3m2{"e3m2", 3, 2, 3, specials::none};
+inline constexpr format ue3m1{"ue3m1", 3, 1, 3, specials::none, false};
 inline constexpr format e3m3{"e3m3", 3, 3, 3, specials::none};  // no standard: the format that tests define themselves
 inline constexpr format e3m4{"e3m4", 3, 4, 3, specials::ieee};
 inline constexpr format e4m3{"e4m3", 4, 3, 7, specials::nan};

@@ -33,6 +33,8 @@ inline constexpr oracle::format row_of<loft::e2m3> = oracle::e2m3;
 template <>
 inline constexpr oracle::format row_of<loft::e3m2> = oracle::e3m2;
 template <>
+inline constexpr oracle::format row_of<loft::ue3m1> = oracle::ue3m1;
+template <>
 inline constexpr oracle::format row_of<loft::e3m4> = oracle::e3m4;
 template <>
 inline constexpr oracle::format row_of<loft::e4m3> = oracle::e4m3;

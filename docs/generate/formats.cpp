@@ -52,6 +52,8 @@ inline constexpr std::string_view source<loft::int6> = "as `int4`, 6 bits wide";
 template <>
 inline constexpr std::string_view source<loft::int8> = "OCP MX 1.0, 5.3 (INT8, units of 1/64)";
 template <>
+inline constexpr std::string_view source<loft::ue3m1> = "FP4 without a sign; for second moments";
+template <>
 inline constexpr std::string_view source<loft::ue4m3> = "the scale of NVFP4, arXiv 2509.25149";
 template <>
 inline constexpr std::string_view source<loft::ue5m3> = "`e5m2` without sign, with 3 mantissa bits";

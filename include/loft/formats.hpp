@@ -18,6 +18,9 @@ struct e2m1 { static constexpr format_spec spec{2, 1, 1}; };                    
 struct e2m3 { static constexpr format_spec spec{2, 3, 1}; };                                 // max 7.5
 struct e3m2 { static constexpr format_spec spec{3, 2, 3}; };                                 // max 28
 
+// Elements without a sign, for numbers that are never negative: see second_moment.hpp.
+struct ue3m1 { static constexpr format_spec spec{3, 1, 3, specials::none, false}; };         // max 24
+
 // Elements of 8 and 16 bits. E3M4 and the FNUZ pair: Noune et al., arXiv 2206.02915, and the ml_dtypes package.
 struct e3m4 { static constexpr format_spec spec{3, 4, 3, specials::ieee}; };                 // max 15.5
 struct e4m3 { static constexpr format_spec spec{4, 3, 7, specials::nan}; };                  // max 448
@@ -68,8 +71,8 @@ struct type_list {
 
 /// Every format of the catalogue: tests, documentation and benchmarks follow from this list.
 using all_formats =
-    type_list<e1m2, e2m1, e2m3, e3m2, e3m4, e4m3, e5m2, e4m3fnuz, e5m2fnuz, hifloat8, bf16, fp16, fp32, int4, int6,
-              int8, ue4m3, ue5m3, ue5m3_ieee, e6m2, e8m0, p3109<8, 1>, p3109<8, 3>, p3109<8, 4, true, false>,
+    type_list<e1m2, e2m1, e2m3, e3m2, ue3m1, e3m4, e4m3, e5m2, e4m3fnuz, e5m2fnuz, hifloat8, bf16, fp16, fp32, int4,
+              int6, int8, ue4m3, ue5m3, ue5m3_ieee, e6m2, e8m0, p3109<8, 1>, p3109<8, 3>, p3109<8, 4, true, false>,
               p3109<8, 4, false>, p3109<6, 3>, p3109<4, 2, true, false>, p3109<8, 1, false>>;
 
 }  // namespace loft

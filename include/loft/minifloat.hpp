@@ -112,6 +112,7 @@ using e1m2_t = minifloat<e1m2>;
 using e2m1_t = minifloat<e2m1>;
 using e2m3_t = minifloat<e2m3>;
 using e3m2_t = minifloat<e3m2>;
+using ue3m1_t = minifloat<ue3m1>;
 using e3m4_t = minifloat<e3m4>;
 using e4m3_t = minifloat<e4m3>;
 using e5m2_t = minifloat<e5m2>;
