@@ -271,3 +271,25 @@ TEST_CASE("calls on tensors allocate nothing") {
   CHECK(allocations == before + 1);
   CHECK(copy == x);
 }
+
+TEST_CASE("calls for gradients, outliers and residuals allocate nothing") {
+  using operand = loft::operand<loft::nvfp4>;
+  std::vector<float> const x(200 * 128, 0.75f);
+  std::vector<float> y(x.size()), g(x.size());
+  std::vector<double> work(128);
+  std::vector<std::uint8_t> bits(200 * 16);
+  loft::matrix_view<float const> const in{x.data(), 200, 128, 128};
+  loft::matrix_view<float> const out{y.data(), 200, 128, 128}, gradient{g.data(), 200, 128, 128};
+  operand const how{};
+  loft::with_residual<operand, loft::half_of_columns> const residual{how, how, {work.data(), 128}};
+  std::int64_t const before = allocations;
+  int refused = 0;
+  refused += loft::estimate_gradient(gradient, in, how, loft::differentiable_estimator{}) != status::ok;
+  refused += loft::save_clip_mask(in, {bits.data(), 200, 128}, how) != status::ok;
+  refused += loft::apply_clip_mask(gradient, {bits.data(), 200, 128}, how) != status::ok;
+  refused += loft::fake_quantize(in, out, loft::clamped<operand>{}) != status::ok;
+  refused += loft::fake_quantize(in, out, residual) != status::ok;
+  std::int64_t const after = allocations;
+  CHECK(refused == 0);
+  CHECK(after == before);
+}

@@ -34,6 +34,10 @@ loft_toolchain_test(toolchain.gnmr_gcc_fast LOFT_GXX toolchain/frozen_gnmr.cpp -
 loft_toolchain_test(toolchain.gnmr_gcc_plain LOFT_GXX toolchain/frozen_gnmr.cpp -O2 ${plain})
 loft_toolchain_test(toolchain.gnmr_clang14_fast LOFT_CLANG14 toolchain/frozen_gnmr.cpp -Ofast -march=native)
 loft_toolchain_test(toolchain.gnmr_clang22_fast LOFT_CLANG22 toolchain/frozen_gnmr.cpp ${fast})
+loft_toolchain_test(toolchain.gradients_gcc_fast LOFT_GXX toolchain/frozen_gradients.cpp -Ofast -march=native)
+loft_toolchain_test(toolchain.gradients_gcc_plain LOFT_GXX toolchain/frozen_gradients.cpp -O2 ${plain})
+loft_toolchain_test(toolchain.gradients_clang14_fast LOFT_CLANG14 toolchain/frozen_gradients.cpp -Ofast -march=native)
+loft_toolchain_test(toolchain.gradients_clang22_fast LOFT_CLANG22 toolchain/frozen_gradients.cpp ${fast})
 loft_toolchain_test(toolchain.stochastic_widths LOFT_GXX toolchain/stochastic_widths.cpp -O1)
 
 # Thirty seconds of fuzzing with every change; see fuzz/tensor_fuzz.cpp for longer runs. clang brings libFuzzer.

@@ -39,6 +39,8 @@ enum class status {
   newer_state,
   option_mismatch,
   corrupt_state,
+  invalid_estimator,
+  invalid_quantile,
 };
 
 /// The status as a sentence.
@@ -104,6 +106,10 @@ LOFT_HOST_DEVICE constexpr char const* message(status s) noexcept {
       return "the state was saved by a controller with other options or policies";
     case status::corrupt_state:
       return "the saved state was altered: its hash or its contents are wrong";
+    case status::invalid_estimator:
+      return "k of the estimator is no finite number from 1 on, or its cap is not positive and finite";
+    case status::invalid_quantile:
+      return "the quantile is not a number from 0.5 to 1";
   }
   return "unknown status";
 }

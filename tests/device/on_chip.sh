@@ -40,6 +40,8 @@ program same_bits_fast tests/gpu/same_bits.cu "${fast[@]}"
 for number in fp16_t float; do
   program "launches_formats_$number" tests/gpu/launches_formats.cu "-DLOFT_TEST_NUMBER=$number"
 done
+program gradients tests/gpu/gradients.cu
+program gradients_fast tests/gpu/gradients.cu "${fast[@]}"
 program launches_large tests/gpu/launches_large.cu
 # Plain, with fast arithmetic on the GPU alone, and with the tiles of AMD's chips.
 for mode in plain fast amd; do
