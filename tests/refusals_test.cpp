@@ -272,7 +272,7 @@ TEST_CASE("calls on tensors allocate nothing") {
   CHECK(copy == x);
 }
 
-TEST_CASE("calls for gradients, outliers and residuals allocate nothing") {
+TEST_CASE("calls for gradients, outliers, residuals and moments allocate nothing") {
   using operand = loft::operand<loft::nvfp4>;
   std::vector<float> const x(200 * 128, 0.75f);
   std::vector<float> y(x.size()), g(x.size());
@@ -280,7 +280,9 @@ TEST_CASE("calls for gradients, outliers and residuals allocate nothing") {
   std::vector<std::uint8_t> bits(200 * 16);
   loft::matrix_view<float const> const in{x.data(), 200, 128, 128};
   loft::matrix_view<float> const out{y.data(), 200, 128, 128}, gradient{g.data(), 200, 128, 128};
+  any_buffers<loft::nv_moment4> q(200, 128);
   operand const how{};
+  loft::second_moment<loft::operand<loft::nv_moment4>> const moment{};
   loft::with_residual<operand, loft::half_of_columns> const residual{how, how, {work.data(), 128}};
   std::int64_t const before = allocations;
   int refused = 0;
@@ -289,6 +291,8 @@ TEST_CASE("calls for gradients, outliers and residuals allocate nothing") {
   refused += loft::apply_clip_mask(gradient, {bits.data(), 200, 128}, how) != status::ok;
   refused += loft::fake_quantize(in, out, loft::clamped<operand>{}) != status::ok;
   refused += loft::fake_quantize(in, out, residual) != status::ok;
+  refused += loft::store_second_moment(in, q.view(), moment) != status::ok;
+  refused += loft::load_second_moment(q.view(), out, moment) != status::ok;
   std::int64_t const after = allocations;
   CHECK(refused == 0);
   CHECK(after == before);

@@ -25,6 +25,7 @@
 #include "loft/rotation.hpp"
 #include "loft/rounding.hpp"
 #include "loft/scaling.hpp"
+#include "loft/second_moment.hpp"
 #include "loft/tensor.hpp"
 #include "loft/view.hpp"
 

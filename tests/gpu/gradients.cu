@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gradient estimators, outliers, residuals and learnable scales in a thread of a GPU against the host,
+// Gradient estimators, outliers, residuals, learnable scales and second moments in a thread of a GPU against the host,
 // to the bit.
 //
 // nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude tests/gpu/gradients.cu -o gradients && ./gradients
@@ -99,6 +99,16 @@ struct learn {
   }
 };
 
+template <class B, moment_storage S, class R = nearest_even>
+struct moments {
+  LOFT_HOST_DEVICE status operator()(arena& a) const {
+    second_moment<operand<B, default_rule<B>, R>, S> const how{};
+    quantized_view<B> const stored{a.bytes, a.scale_bytes, a.scales, rows, cols};
+    status const s = store_second_moment(a.in(), stored, how);
+    return s == status::ok ? load_second_moment(stored, a.out(), how) : s;
+  }
+};
+
 struct ratio {
   LOFT_HOST_DEVICE status operator()(arena& a) const {
     gradient_noise_samples samples{a.work, size};
@@ -132,6 +142,8 @@ int main() {
   compare("residual, 2:4", start, fake<with_residual<operand<nvfp4>, two_of_four>>{});
   compare("residual, half of the columns", start, half_of_residual{});
   compare("learnable scales", start, learn{});
+  compare("moments, roots", start, moments<mx_moment4, moment_storage::root>{});
+  compare("moments, direct", start, moments<nv_moment4, moment_storage::direct, stochastic<>>{});
   compare("gradient to noise", start, ratio{});
   return failures == 0 ? 0 : 1;
 }

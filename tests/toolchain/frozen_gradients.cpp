@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A small program for every compiler and flag set: the frozen bits of gradient estimators, outliers, residuals,
-// learnable scales and the gradient-to-noise ratio. It fails with a status other than 0.
+// learnable scales, second moments and the gradient-to-noise ratio. It fails with a status other than 0.
 #include <cstdio>
 #include <vector>
 
@@ -66,6 +66,20 @@ int fake(char const* what, std::uint64_t frozen) {
   c([](auto const& x, auto& y, hash&) { return loft::fake_quantize(in(x), out(y), Decorated{}); });
   return c.failures;
 }
+template <class B, loft::moment_storage S, class R>
+int moments(char const* what, std::uint64_t frozen) {
+  check c{what, frozen};
+  c([](auto const& x, auto& y, hash& h) {
+    std::vector<std::uint8_t> codes(size / 2), scales(size / 16);
+    float tensor_scale = 0;
+    loft::quantized_view<B> const stored{codes.data(), scales.data(), &tensor_scale, rows, cols};
+    loft::second_moment<operand<B, loft::default_rule<B>, R>, S> const how{};
+    status const s = loft::store_second_moment(in(x), stored, how);
+    for (auto const code : codes) h.add(code);
+    return s == status::ok ? loft::load_second_moment(stored, out(y), how) : s;
+  });
+  return c.failures;
+}
 int learned(char const* what, std::uint64_t frozen) {
   check c{what, frozen};
   c([](auto const& x, auto& y, hash& h) {
@@ -94,7 +108,7 @@ int noise(char const* what, std::uint64_t frozen) {
 }  // namespace
 
 int main() {
-  using loft::nearest_even, loft::two_of_four;
+  using loft::moment_storage, loft::nearest_even, loft::two_of_four;
   using rotated = operand<loft::nvfp4, loft::two_level, nearest_even, loft::hadamard<16>>;
   int failures = 0;
   failures += estimated<operand<loft::mxfp4>>("differentiable, mxfp4", 0x4938ed3ecd8a1f4);
@@ -103,8 +117,12 @@ int main() {
   failures += estimated<rotated>("differentiable, rotated", 0xcd1cb035c2715f39);
   failures += fake<loft::clamped<operand<loft::nvfp4>>>("clamped", 0xe50cd4fff01d0bd9);
   failures += fake<loft::with_residual<operand<loft::nvfp4>, two_of_four>>("residual, 2:4", 0x67c2f97619de65aa);
+  failures += moments<loft::mx_moment4, moment_storage::root, nearest_even>("moments, roots", 0x7514a5bfe9661f97);
+  failures += moments<loft::nv_moment4, moment_storage::root, loft::stochastic<>>("moments, stochastic roots",
+                                                                                  0xc63be660906671bd);
+  failures += moments<loft::nv_moment4, moment_storage::direct, nearest_even>("moments, direct", 0x63075b82c5682549);
   failures += learned("learnable scales", 0xc1da0e86fe7b3c2e);
   failures += noise("gradient to noise", 0x32d3ffaa73901949);
-  std::printf("%d of 8 differ\n", failures);
+  std::printf("%d of 11 differ\n", failures);
   return failures == 0 ? 0 : 1;
 }
