@@ -251,6 +251,8 @@ TEST_CASE("calls on tensors allocate nothing") {
   std::vector<float> y(x.size());
   loft::matrix_view<float const> const in{x.data(), 200, 128, 128}, across{x.data(), 128, 200, 1, 128};
   loft::matrix_view<float> const out{y.data(), 200, 128, 128}, down{y.data(), 128, 200, 1, 128};
+  std::vector<float> z(200 * 200);
+  loft::matrix_view<float> const square{z.data(), 200, 200, 200};
   loft::all_block_formats::for_each([&]<class B>(B) {
     any_buffers<B, loft::tiled_128x4> q(200, 128), turned(128, 200);
     loft::operand<B> const how{};
@@ -262,6 +264,7 @@ TEST_CASE("calls on tensors allocate nothing") {
     refused += loft::dequantize(turned.view(), down, how, loft::tiled_128x4{}) != status::ok;
     refused += loft::fake_quantize(in, out, how) != status::ok;
     refused += loft::fake_quantize(across, down, how) != status::ok;
+    refused += loft::matmul(loft::rows_of(q.view(), loft::tiled_128x4{}), in, square) != status::ok;
     std::int64_t const after = allocations;
     CHECK(refused == 0);
     CHECK(after == before);

@@ -38,6 +38,10 @@ loft_toolchain_test(toolchain.gradients_gcc_fast LOFT_GXX toolchain/frozen_gradi
 loft_toolchain_test(toolchain.gradients_gcc_plain LOFT_GXX toolchain/frozen_gradients.cpp -O2 ${plain})
 loft_toolchain_test(toolchain.gradients_clang14_fast LOFT_CLANG14 toolchain/frozen_gradients.cpp -Ofast -march=native)
 loft_toolchain_test(toolchain.gradients_clang22_fast LOFT_CLANG22 toolchain/frozen_gradients.cpp ${fast})
+loft_toolchain_test(toolchain.products_gcc_fast LOFT_GXX toolchain/frozen_products.cpp -Ofast -march=native)
+loft_toolchain_test(toolchain.products_gcc_fused LOFT_GXX toolchain/frozen_products.cpp -O3 -march=native -ffp-contract=fast)
+loft_toolchain_test(toolchain.products_clang14_fast LOFT_CLANG14 toolchain/frozen_products.cpp -Ofast -march=native)
+loft_toolchain_test(toolchain.products_clang22_fast LOFT_CLANG22 toolchain/frozen_products.cpp ${fast})
 loft_toolchain_test(toolchain.stochastic_widths LOFT_GXX toolchain/stochastic_widths.cpp -O1)
 
 # Thirty seconds of fuzzing with every change; see fuzz/tensor_fuzz.cpp for longer runs. clang brings libFuzzer.
@@ -58,6 +62,6 @@ else()
 endif()
 
 # The laws are many instances that run for a second: optimising them costs minutes, and fast code is compared above.
-foreach(name laws_test block_laws_test)
+foreach(name laws_test block_laws_test matmul_test)
   target_compile_options(${name} PRIVATE -O1)
 endforeach()

@@ -3,6 +3,7 @@
 #ifndef LOFT_LOFT_HPP
 #define LOFT_LOFT_HPP
 
+#include "loft/accumulator.hpp"
 #include "loft/block.hpp"
 #include "loft/bulk.hpp"
 #include "loft/convert.hpp"
@@ -15,8 +16,10 @@
 #include "loft/gradient_noise.hpp"
 #include "loft/lane_block.hpp"
 #include "loft/learnable_scale.hpp"
+#include "loft/matmul.hpp"
 #include "loft/minifloat.hpp"
 #include "loft/norm.hpp"
+#include "loft/operand_rows.hpp"
 #include "loft/outliers.hpp"
 #include "loft/packed.hpp"
 #include "loft/random.hpp"

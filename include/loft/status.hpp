@@ -55,7 +55,7 @@ LOFT_HOST_DEVICE constexpr char const* message(status s) noexcept {
     case status::extent_overflow:
       return "rows times columns do not fit in 64 bits";
     case status::shape_mismatch:
-      return "the input and the output differ in rows or columns";
+      return "two views differ in rows or columns that have to be the same";
     case status::overlapping_output:
       return "two elements of the output share memory: check its strides";
     case status::missing_tensor_scale:

@@ -22,6 +22,24 @@ namespace loft::native {
 #endif
 }
 
+/// All writes to `values` stand above, all reads below, on every machine: what was multiplied is not fused with a sum.
+template <class T, int N>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void settle_products(T (&values)[N]) noexcept {
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+  for (T& value : values) value = opaque(value);
+#else
+  settle(values);
+#endif
+}
+
+/// The same where the build may regroup sums, and nothing in all others.
+template <class T, int N>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void settle_sums([[maybe_unused]] T (&values)[N]) noexcept {
+#if defined(__FAST_MATH__)
+  settle_products(values);
+#endif
+}
+
 /// a * b, rounded once to the nearest float whatever the build flags; where a sum follows, make it opaque first.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float multiply(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
