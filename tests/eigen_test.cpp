@@ -2,6 +2,7 @@
 // Eigen: minifloat matrices, views of every kind of expression, quantize and dequantize on them, products.
 #include <doctest/doctest.h>
 
+#include "any_buffers.hpp"
 #include "block_check.hpp"
 #include "loft/interop/eigen.hpp"
 #include "loft/loft.hpp"
@@ -178,6 +179,84 @@ TEST_CASE("a product of a quantized matrix and floats") {
   by_cols out;
   REQUIRE(loft::multiply(q.view(), x, out, loft::operand<loft::mxfp4>{}) == status::ok);
   for (int r = 0; r < 33; ++r) CHECK(std::isnan(out(r, 0)) == (r == 4));
+}
+
+namespace {
+
+// fast_matmul against matmul in double: both bounds apart at most.
+template <class Left, class Right>
+int beyond_bound(Left const& left, Right const& right, by_cols const& fast) {
+  by_rows exact(fast.rows(), fast.cols());
+  REQUIRE(loft::matmul(left, right, loft::view_of(exact), loft::double_accumulator{}) == status::ok);
+  by_rows a, b;
+  REQUIRE(loft::decode_rows(left, a) == status::ok);
+  REQUIRE(loft::decode_rows(right, b) == status::ok);
+  double const tensors = loft::rows_of(left).tensor_factor() * loft::rows_of(right).tensor_factor();
+  Eigen::MatrixXd const s = a.cwiseAbs().cast<double>() * b.cwiseAbs().cast<double>().transpose() * tensors;
+  int beyond = 0;
+  for (int r = 0; r < fast.rows(); ++r)
+    for (int c = 0; c < fast.cols(); ++c) {
+      double const n = static_cast<double>(a.cols()) + 5, error = static_cast<double>(fast(r, c) - exact(r, c));
+      beyond += !(std::fabs(error) <= n * 0x1p-24 / (1 - n * 0x1p-24) * s(r, c));
+    }
+  return beyond;
+}
+
+template <class B>
+test::any_buffers<B> stored(by_rows const& x) {
+  test::any_buffers<B> q(x.rows(), x.cols());
+  REQUIRE(loft::quantize(x, q.view(), loft::operand<B>{}) == status::ok);
+  return q;
+}
+
+}  // namespace
+
+TEST_CASE("the product of two operands by Eigen is within the bound of the emulated one") {
+  by_rows const x = matrix(content::ordinary, 21, 150), w = matrix(content::mixed_sizes, 34, 150);
+  auto weight = stored<loft::square<loft::nvfp4, 16>>(w);
+  loft::all_block_formats::for_each([&]<class B>(B) {
+    auto left = stored<B>(x);
+    by_cols out;
+    REQUIRE(loft::fast_matmul(left.view(), weight.view(), out) == status::ok);
+    CHECK(beyond_bound(left.view(), weight.view(), out) == 0);
+    CHECK(beyond_bound(left.view(), weight.view(), out * 1.001f) > 0);  // the control
+    REQUIRE(loft::fast_matmul(loft::view_of(w), left.view(), out) == status::ok);
+    CHECK(beyond_bound(loft::view_of(w), left.view(), out) == 0);
+    CHECK(out.rows() == 34);
+  });
+  // Kept memory, and a sum that is exact: the same bits.
+  by_rows const ones = by_rows::Constant(3, 64, 1.5f);
+  auto left = stored<loft::mxfp4>(ones);
+  by_rows left_values, right_values, out, emulated(3, 3);
+  REQUIRE(loft::fast_matmul(left.view(), left.view(), out, left_values, right_values) == status::ok);
+  float const* const kept = left_values.data();
+  REQUIRE(loft::fast_matmul(left.view(), left.view(), out, left_values, right_values) == status::ok);
+  CHECK(left_values.data() == kept);
+  CHECK(left_values == ones);
+  REQUIRE(loft::matmul(left.view(), left.view(), loft::view_of(emulated)) == status::ok);
+  CHECK(out == emulated);
+
+  by_rows infinite = x;
+  infinite(4, 40) = HUGE_VALF;
+  auto bad = stored<loft::nvfp4>(infinite);
+  REQUIRE(loft::fast_matmul(bad.view(), weight.view(), out) == status::ok);
+  for (int r = 0; r < 21; ++r) CHECK(out.row(r).array().isNaN().all() == (r == 4));
+}
+
+TEST_CASE("fast_matmul: empty sums, and what is refused") {
+  by_rows const x = matrix(content::ordinary, 3, 32);
+  auto q = stored<loft::nvfp4>(x);
+  by_rows out = by_rows::Constant(2, 2, 9.0f);
+  CHECK(loft::fast_matmul(q.view(), loft::matrix_view<float const>{x.data(), 3, 31, 32}, out) ==
+        status::shape_mismatch);
+  CHECK(loft::fast_matmul(q.view(), loft::quantized_view<loft::nvfp4>{nullptr, nullptr, nullptr, 4, 32}, out) ==
+        status::null_pointer);
+  CHECK(loft::fast_matmul(loft::quantized_view<loft::nvfp4>{nullptr, nullptr, nullptr, -4, 32}, q.view(), out) ==
+        status::negative_extent);
+  CHECK(out == by_rows::Constant(2, 2, 9.0f));
+  loft::quantized_view<loft::nvfp4> const none{nullptr, nullptr, nullptr, 3, 0};
+  CHECK(loft::fast_matmul(none, none, out) == status::ok);
+  CHECK(out == by_rows::Zero(3, 3));
 }
 
 TEST_CASE("empty matrices, and what is refused") {

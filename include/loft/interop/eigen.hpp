@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// Eigen: minifloat as a scalar type, dense expressions as matrix views, quantize, dequantize and multiply on them.
+// Eigen: minifloat as a scalar type, dense expressions as matrix views, quantize, dequantize and products on them.
 // Source: Eigen 3.4, "Using custom scalar types" and "Interfacing with raw buffers" of its documentation.
 #ifndef LOFT_INTEROP_EIGEN_HPP
 #define LOFT_INTEROP_EIGEN_HPP
 
 #include <Eigen/Core>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
+#include "loft/matmul.hpp"
 #include "loft/minifloat.hpp"
 #include "loft/tensor.hpp"
 
@@ -94,6 +96,60 @@ template <class Operand, class B, class Right, class Out, class Layout = row_maj
   eigen_matrix const values = dequantized(left, outcome, how, layout);
   if (outcome == status::ok) out = values * right;
   return outcome;
+}
+
+/// What an operand's elements and block factors multiply to, as floats; the factor of the tensor is left out.
+///
+/// in: as loft::matmul takes it. out: `values`, resized to [rows, cols]; nothing is allocated where it has that shape
+/// already. rounds: once, to float; exact for scales of up to 16 bits while the value is a float. error: a status other
+/// than ok, `values` untouched.
+template <class Source>
+[[nodiscard]] status decode_rows(Source const& source, eigen_matrix& values) {
+  auto const rows = rows_of(source);
+  if (status const s = rows.check(); s != status::ok) return s;
+  values.resize(rows.rows(), rows.cols());
+  constexpr int shared = decltype(rows_of(source))::factor_cols;
+  std::int64_t const run = shared == 0 ? values.cols() : shared;
+  for (std::int64_t r = 0; r < values.rows(); ++r) {
+    float* const row = values.data() + r * values.cols();
+    detail::load_elements(rows, r, 0, values.cols(), row);
+    for (std::int64_t c = 0; c < values.cols(); c += run) {
+      double const factor = rows.factor(r, c);
+      for (std::int64_t k = c; k < std::min(c + run, rows.cols()); ++k)
+        row[k] = detail::narrow(native::product(detail::widen(row[k]), factor));
+    }
+  }
+  return status::ok;
+}
+
+/// loft::matmul by Eigen's product in floats, for speed: out = left * right^T, [M, K] x [N, K] -> [M, N].
+///
+/// in: as loft::matmul. out: resized. `left_values`, `right_values`: what the operands decode to, for callers that keep
+/// their memory from call to call. The tensor scales come last, in double. rounds: products and sums are Eigen's, in
+/// its order. error: at most n 2^-24 S / (1 - n 2^-24) for n = K + 4, S as in loft::matmul, while decoded values and
+/// sums are normal floats: scales beyond that, whose product would not be, are loft::matmul's. A NaN scale makes the
+/// elements of its row or column NaN. error: a status other than ok, `out` untouched.
+template <class Left, class Right, class Out>
+[[nodiscard]] status fast_matmul(Left const& left, Right const& right, Eigen::PlainObjectBase<Out>& out,
+                                 eigen_matrix& left_values, eigen_matrix& right_values) {
+  static_assert(std::is_same_v<typename Out::Scalar, float>, "fast_matmul writes floats");
+  auto const a = rows_of(left);
+  auto const b = rows_of(right);
+  // Extents and pointers of both are looked at before memory is asked for.
+  if (status const s = a.check(); s != status::ok) return s;
+  if (status const s = b.check(); s != status::ok) return s;
+  if (a.cols() != b.cols()) return status::shape_mismatch;
+  if (status const s = decode_rows(a, left_values); s != status::ok) return s;
+  if (status const s = decode_rows(b, right_values); s != status::ok) return s;
+  out = left_values * right_values.transpose();
+  if (a.cols() == 0) return status::ok;
+  out = out.unaryExpr([&](float x) { return detail::epilogue(a, b, x, 0.0f); }).eval();
+  return status::ok;
+}
+template <class Left, class Right, class Out>
+[[nodiscard]] status fast_matmul(Left const& left, Right const& right, Eigen::PlainObjectBase<Out>& out) {
+  eigen_matrix left_values, right_values;
+  return fast_matmul(left, right, out, left_values, right_values);
 }
 
 }  // namespace loft
