@@ -156,6 +156,60 @@ void one_operand(char const* what, Operand how = {}) {
   }
 }
 
+template <class Left, class Right, class A>
+__global__ void products(Left left, Right right, A how, float* out) {
+  std::int64_t const i = blockIdx.x, j = threadIdx.x;
+  out[i * right.rows() + j] = dot(left, i, right, j, how);
+}
+
+// A quantized tensor on the host and on the GPU.
+template <class B>
+struct tensor_pair {
+  static constexpr std::int64_t rows = 64, cols = 1000;
+  std::vector<std::uint8_t> codes;
+  std::vector<code<typename B::scale>> scales;
+  std::vector<float> factor{1.0f};
+  device_array<std::uint8_t> device_codes;
+  device_array<code<typename B::scale>> device_scales;
+  device_array<float> device_factor;
+
+  tensor_pair()
+      : codes(static_cast<std::size_t>(codes_bytes<B>(rows, cols))),
+        scales(static_cast<std::size_t>(scale_count<B>(rows, cols))),
+        device_codes(codes.size()),
+        device_scales(scales.size()),
+        device_factor(1) {
+    auto const values = hard_tensor(static_cast<std::size_t>(rows * cols));
+    failures += quantize<operand<B>>(matrix_view<float const>{values.data(), rows, cols, cols}, host()) != status::ok;
+    device_codes.upload(codes);
+    device_scales.upload(scales);
+    device_factor.upload(factor);
+  }
+  quantized_view<B> host() { return {codes.data(), scales.data(), factor.data(), rows, cols}; }
+  quantized_view<B> device() { return {device_codes.data, device_scales.data, device_factor.data, rows, cols}; }
+};
+
+// dot on the GPU against matmul on the host, NaN blocks and huge values among the operands.
+template <class B, class A>
+void one_product(char const* what, A const& how) {
+  constexpr std::int64_t n = tensor_pair<B>::rows;
+  tensor_pair<B> left;
+  tensor_pair<square<nvfp4, 16>> right;
+  std::vector<float> expected(static_cast<std::size_t>(n * n));
+  device_array<float> out(expected.size());
+  products<<<n, n>>>(rows_of(left.device()), rows_of(right.device()), how, out.data);
+  need(cudaGetLastError(), what);
+  auto const got = out.download();
+  failures += matmul(left.host(), right.host(), matrix_view<float>{expected.data(), n, n, n}, how) != status::ok;
+  long differences = 0;
+  for (std::size_t i = 0; i < expected.size(); ++i)
+    differences += bit_cast<std::uint32_t>(got[i]) != bit_cast<std::uint32_t>(expected[i]);
+  failures += differences;
+  compared += n * n;
+  if (differences != 0)
+    std::printf("FAIL %s: %ld of %ld products differ\n", what, differences, static_cast<long>(n * n));
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -169,6 +223,11 @@ int main(int argc, char** argv) {
     one_operand<operand<B>>(describe<B>().text);
     if constexpr (!requires { typename B::rule; })
       one_operand<operand<B, default_rule<B>, stochastic<8>>>(describe<B>().text, {{}, {1, 2}});
+  });
+  all_block_formats::for_each([]<class B>(B) {
+    one_product<B>(describe<B>().text, float_accumulator{});
+    one_product<B>(describe<B>().text, double_accumulator{});
+    one_product<B>(describe<B>().text, chunked_accumulator<bf16, 8, fp32>{});
   });
   one_operand<operand<mxfp4, ceil_scale>>("mxfp4, ceil_scale");
   one_operand<operand<mxfp4, even_scale>>("mxfp4, even_scale");
