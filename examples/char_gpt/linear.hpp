@@ -42,20 +42,19 @@ template <class T>
 struct workspace {
   thread_pool& pool;
   std::array<std::vector<T>, 4> copies{};  // the quantized operands of one pass
-  std::uint64_t seed = 0, stream = 0;      // of stochastic rounding; operand i uses stream + i
+  std::uint64_t seed = 0, stream = 0;      // of all that is random, see loft::reseed
   quantization_report* report = nullptr;   // filled where it is not null
+  std::vector<T> gradient{};               // of one weight, before an estimator
+
+  /// Zeros.
+  T* gradient_of(std::int64_t count) {
+    gradient.assign(static_cast<std::size_t>(count), T{0});
+    return gradient.data();
+  }
 };
 
 template <class T>
 using const_view = loft::matrix_view<T const>;
-
-/// A transposed operand that is quantized along the rows of its original: what a layer keeps of its input for the
-/// backward pass, token by token.
-template <class Operand>
-struct kept {
-  using format = typename Operand::format;
-  Operand how{};
-};
 
 /// An operand as the float product finds it, and how the recipe has it quantized.
 template <class O, class T>
@@ -67,7 +66,7 @@ struct request {
 
 /// The operand a product reads: the original, or its quantized copy in `copy`.
 template <class O, class T>
-loft::status substitute(request<O, T> const& r, T* copy, std::uint64_t seed, std::uint64_t stream, T const*& read) {
+loft::status substitute(request<O, T> const& r, T* copy, T const*& read) {
   if constexpr (std::is_same_v<O, loft::none>) {
     read = r.in.data;
     return loft::status::ok;
@@ -75,27 +74,46 @@ loft::status substitute(request<O, T> const& r, T* copy, std::uint64_t seed, std
     static_assert(std::is_same_v<T, float>, "a quantized operand is float");
     read = copy;
     loft::matrix_view<float> const out{copy, r.in.rows, r.in.cols, r.in.row_stride, r.in.col_stride};
-    if constexpr (requires { r.how.how; })
-      return loft::fake_quantize(loft::transposed(r.in), loft::transposed(out), loft::reseed(r.how.how, seed, stream));
-    else return loft::fake_quantize(r.in, out, loft::reseed(r.how, seed, stream));
+    return fake_quantize(r.in, out, r.how);  // unqualified: kinds of operands bring their own
+  }
+}
+
+/// Elements from the first of a view to behind its last.
+template <class T>
+std::size_t extent_of(const_view<T> v) {
+  return v.rows == 0 || v.cols == 0
+             ? 0
+             : static_cast<std::size_t>((v.rows - 1) * v.row_stride + (v.cols - 1) * v.col_stride + 1);
+}
+
+/// Bits of codes and scales that an operand [rows, cols] is read from.
+template <class O>
+double bits_of(O const& how, std::int64_t rows, std::int64_t cols) {
+  double const elements = static_cast<double>(rows) * static_cast<double>(cols);
+  if constexpr (requires { typename O::format; }) {
+    using format = typename O::format;
+    return 8.0 * static_cast<double>(loft::codes_bytes<format>(rows, cols)) +
+           8.0 * sizeof(loft::code<typename format::scale>) *
+               static_cast<double>(loft::scale_count<format>(rows, cols)) +
+           (loft::has_tensor_scale<format> ? 32 : 0);
+  } else if constexpr (requires { how.then; }) {
+    if constexpr (std::is_same_v<decltype(how.then), loft::none>) return bits_of(how.first, cols, rows);
+    else return bits_of(how.then, rows, cols);
+  } else if constexpr (requires { how.how; }) {  // with more beside it that is not counted
+    return bits_of(how.how, rows, cols);
+  } else if constexpr (requires { typename O::element; }) {
+    return elements * O::element::spec.bits();
+  } else {
+    return elements * 32;
   }
 }
 
 template <class O, class T>
 void add_to_report(request<O, T> const& r, T const* read, slot at, quantization_report& report) {
   auto const& in = r.in;
-  double const elements = static_cast<double>(in.rows) * static_cast<double>(in.cols);
-  report.elements += elements;
-  if constexpr (std::is_same_v<O, loft::none>) {
-    report.bits += elements * 32;
-  } else {
-    using format = typename O::format;
-    constexpr bool is_kept = requires { r.how.how; };
-    auto const rows = is_kept ? in.cols : in.rows, cols = is_kept ? in.rows : in.cols;
-    report.bits +=
-        8.0 * static_cast<double>(loft::codes_bytes<format>(rows, cols)) +
-        8.0 * sizeof(loft::code<typename format::scale>) * static_cast<double>(loft::scale_count<format>(rows, cols)) +
-        (loft::has_tensor_scale<format> ? 32 : 0);
+  report.elements += static_cast<double>(in.rows) * static_cast<double>(in.cols);
+  report.bits += bits_of(r.how, in.rows, in.cols);
+  if constexpr (!std::is_same_v<O, loft::none>) {
     loft::signal_and_noise energies;
     const_view<T> const quantized{read, in.rows, in.cols, in.row_stride, in.col_stride};
     if (auto const outcome = loft::signal_to_quantization_noise(in, quantized, energies); outcome != loft::status::ok)
@@ -114,17 +132,14 @@ std::array<T const*, sizeof...(O)> prepare(workspace<T>& work, slot first, reque
   constexpr int count = sizeof...(O);
   std::array<T const*, sizeof...(O)> read{requests.in.data...};
   if constexpr ((!std::is_same_v<O, loft::none> || ...)) {
-    std::array const elements{static_cast<std::size_t>(requests.in.rows * requests.in.cols)...};
+    std::array const elements{extent_of(requests.in)...};
     std::array<loft::status, sizeof...(O)> outcomes{};
     for (std::size_t i = 0; i < count; ++i)
       if (work.copies[i].size() < elements[i]) work.copies[i].resize(elements[i]);
     work.pool.run(count, [&](int piece) {
       std::size_t const p = static_cast<std::size_t>(piece);
       std::size_t i = 0;
-      auto const stream = work.stream + static_cast<std::uint64_t>(first) + p;
-      ((i++ == p ? outcomes[p] = substitute(requests, work.copies[p].data(), work.seed, stream, read[p])
-                 : loft::status::ok),
-       ...);
+      ((i++ == p ? outcomes[p] = substitute(requests, work.copies[p].data(), read[p]) : loft::status::ok), ...);
     });
     for (auto const outcome : outcomes)
       if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
@@ -139,59 +154,83 @@ std::array<T const*, sizeof...(O)> prepare(workspace<T>& work, slot first, reque
 template <class T>
 using matrix_map = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 template <class T>
+using strided_map = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, Eigen::Unaligned,
+                               Eigen::OuterStride<>>;
+template <class T>
+using const_strided_map = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> const,
+                                     Eigen::Unaligned, Eigen::OuterStride<>>;
+template <class T>
 using const_matrix_map = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> const>;
+
+/// Where the outputs of a layer lie: in a matrix of their own, or as columns of a wider one.
+struct output_columns {
+  int count;            // OC
+  std::int64_t stride;  // from one row to the next, in elements
+};
 
 /// out = inp * weight^T + bias; bias may be null.
 template <class R, class T>
 void matmul_forward(T* out, T const* inp, T const* weight, T const* bias, int batch, int time, int channels,
-                    int out_channels, R const& recipe, workspace<T>& work) {
+                    output_columns columns, R const& recipe, workspace<T>& work) {
   std::int64_t const rows = std::int64_t{batch} * time;
+  auto const now = loft::reseed(recipe, work.seed, work.stream);
   auto const [x, w] =
-      prepare<T>(work, fprop_left, request{recipe.fprop.left, const_view<T>{inp, rows, channels, channels}},
-                 request{recipe.fprop.right, const_view<T>{weight, out_channels, channels, channels}});
+      prepare<T>(work, fprop_left, request{now.fprop.left, const_view<T>{inp, rows, channels, channels}},
+                 request{now.fprop.right, const_view<T>{weight, columns.count, channels, channels}});
   work.pool.for_parts(rows, [&, x = x, w = w](range r) {
-    matrix_map<T> result{out + r.begin * out_channels, r.end - r.begin, out_channels};
+    strided_map<T> result{out + r.begin * columns.stride, r.end - r.begin, columns.count, columns.stride};
     const_matrix_map<T> const left{x + r.begin * channels, r.end - r.begin, channels};
-    const_matrix_map<T> const right{w, out_channels, channels};
+    const_matrix_map<T> const right{w, columns.count, channels};
     result.noalias() = left * right.transpose();
     if (bias != nullptr)
       for (std::int64_t row = 0; row < result.rows(); ++row)
-        for (int i = 0; i < out_channels; ++i) result.data()[row * out_channels + i] += bias[i];
+        for (int i = 0; i < columns.count; ++i) result(row, i) += bias[i];
   });
 }
 
 /// Adds to dinp, dweight and dbias; dbias may be null.
 template <class R, class T>
 void matmul_backward(T* dinp, T* dweight, T* dbias, T const* dout, T const* inp, T const* weight, int batch, int time,
-                     int channels, int out_channels, R const& recipe, workspace<T>& work) {
+                     int channels, output_columns columns, R const& recipe, workspace<T>& work) {
   std::int64_t const rows = std::int64_t{batch} * time;
-  const_view<T> const x{inp, rows, channels, channels}, w{weight, out_channels, channels, channels},
-      dy{dout, rows, out_channels, out_channels};
+  const_view<T> const x{inp, rows, channels, channels}, w{weight, columns.count, channels, channels},
+      dy{dout, rows, columns.count, columns.stride};
+  auto const now = loft::reseed(recipe, work.seed, work.stream);
   auto const read =
-      prepare<T>(work, dgrad_left, request{recipe.dgrad.left, dy}, request{recipe.dgrad.right, loft::transposed(w)},
-                 request{recipe.wgrad.left, loft::transposed(dy)}, request{recipe.wgrad.right, loft::transposed(x)});
+      prepare<T>(work, dgrad_left, request{now.dgrad.left, dy}, request{now.dgrad.right, loft::transposed(w)},
+                 request{now.wgrad.left, loft::transposed(dy)}, request{now.wgrad.right, loft::transposed(x)});
   work.pool.for_parts(rows, [&](range r) {
-    const_matrix_map<T> const left{read[0] + r.begin * out_channels, r.end - r.begin, out_channels};
-    const_matrix_map<T> const right{read[1], out_channels, channels};
+    const_strided_map<T> const left{read[0] + r.begin * columns.stride, r.end - r.begin, columns.count, columns.stride};
+    const_matrix_map<T> const right{read[1], columns.count, channels};
     matrix_map<T>{dinp + r.begin * channels, r.end - r.begin, channels}.noalias() += left * right;
   });
-  work.pool.for_parts(out_channels, [&](range r) {
-    const_matrix_map<T> const left{read[2], rows, out_channels};
+  constexpr bool estimates = requires { now.estimator; };
+  T* const product = estimates ? work.gradient_of(columns.count * std::int64_t{channels}) : dweight;
+  work.pool.for_parts(columns.count, [&](range r) {
+    const_strided_map<T> const left{read[2], rows, columns.count, columns.stride};
     const_matrix_map<T> const right{read[3], rows, channels};
-    matrix_map<T>{dweight + r.begin * channels, r.end - r.begin, channels}.noalias() +=
+    matrix_map<T>{product + r.begin * channels, r.end - r.begin, channels}.noalias() +=
         left.middleCols(r.begin, r.end - r.begin).transpose() * right;
     if (dbias != nullptr)  // not quantized: it is a sum, not a product
       for (std::int64_t row = 0; row < rows; ++row)
-        for (auto i = r.begin; i < r.end; ++i) dbias[i] += dout[row * out_channels + i];
+        for (auto i = r.begin; i < r.end; ++i) dbias[i] += dout[row * columns.stride + i];
   });
+  if constexpr (estimates) {
+    loft::matrix_view<T> const gradient{product, columns.count, channels, channels};
+    if (auto const outcome = estimate_gradient(gradient, w, now.fprop.right, now.estimator);
+        outcome != loft::status::ok)
+      throw std::runtime_error{loft::message(outcome)};
+    for (std::int64_t i = 0; i < columns.count * std::int64_t{channels}; ++i) dweight[i] += product[i];
+  }
 }
 
-/// Replaces values [rows, cols] by what a recipe with a `kept` operand keeps of them; others keep them as they are.
+/// Replaces values [rows, cols] by what a recipe that `keeps` activations in few bits has of them in the backward pass;
+/// others leave them as they are.
 template <class R, class T>
 void keep_values(T* values, std::int64_t rows, int cols, R const& recipe) {
-  if constexpr (requires { recipe.wgrad.right.how; }) {
+  if constexpr (requires { recipe.keeps; }) {
     loft::matrix_view<T> const view{values, rows, cols, cols};
-    if (auto const outcome = loft::fake_quantize(view, view, recipe.wgrad.right.how); outcome != loft::status::ok)
+    if (auto const outcome = fake_quantize(view, view, recipe.keeps); outcome != loft::status::ok)
       throw std::runtime_error{loft::message(outcome)};
   }
 }
@@ -204,12 +243,12 @@ class linear {
   explicit linear(R const& recipe)
       : recipe_{&recipe},
         forward_{[](T* out, T const* inp, T const* weight, T const* bias, int batch, int time, int channels,
-                    int out_channels, void const* r, workspace<T>& work) {
-          matmul_forward(out, inp, weight, bias, batch, time, channels, out_channels, *static_cast<R const*>(r), work);
+                    output_columns columns, void const* r, workspace<T>& work) {
+          matmul_forward(out, inp, weight, bias, batch, time, channels, columns, *static_cast<R const*>(r), work);
         }},
         backward_{[](T* dinp, T* dweight, T* dbias, T const* dout, T const* inp, T const* weight, int batch, int time,
-                     int channels, int out_channels, void const* r, workspace<T>& work) {
-          matmul_backward(dinp, dweight, dbias, dout, inp, weight, batch, time, channels, out_channels,
+                     int channels, output_columns columns, void const* r, workspace<T>& work) {
+          matmul_backward(dinp, dweight, dbias, dout, inp, weight, batch, time, channels, columns,
                           *static_cast<R const*>(r), work);
         }},
         keep_{[](T* values, std::int64_t rows, int cols, void const* r) {
@@ -217,20 +256,41 @@ class linear {
         }} {}
 
   void forward(T* out, T const* inp, T const* weight, T const* bias, int batch, int time, int channels,
-               int out_channels, workspace<T>& work) const {
-    forward_(out, inp, weight, bias, batch, time, channels, out_channels, recipe_, work);
+               output_columns columns, workspace<T>& work) const {
+    forward_(out, inp, weight, bias, batch, time, channels, columns, recipe_, work);
   }
   void backward(T* dinp, T* dweight, T* dbias, T const* dout, T const* inp, T const* weight, int batch, int time,
-                int channels, int out_channels, workspace<T>& work) const {
-    backward_(dinp, dweight, dbias, dout, inp, weight, batch, time, channels, out_channels, recipe_, work);
+                int channels, output_columns columns, workspace<T>& work) const {
+    backward_(dinp, dweight, dbias, dout, inp, weight, batch, time, channels, columns, recipe_, work);
   }
   void keep(T* values, std::int64_t rows, int cols) const { keep_(values, rows, cols, recipe_); }
 
  private:
   void const* recipe_;
-  void (*forward_)(T*, T const*, T const*, T const*, int, int, int, int, void const*, workspace<T>&);
-  void (*backward_)(T*, T*, T*, T const*, T const*, T const*, int, int, int, int, void const*, workspace<T>&);
+  void (*forward_)(T*, T const*, T const*, T const*, int, int, int, output_columns, void const*, workspace<T>&);
+  void (*backward_)(T*, T*, T*, T const*, T const*, T const*, int, int, int, output_columns, void const*,
+                    workspace<T>&);
   void (*keep_)(T*, std::int64_t, int, void const*);
+};
+
+/// The layers of a plan, each for its place and time. The plan must outlive this, and what it gives.
+template <class T>
+class planned_linears {
+ public:
+  template <class Main, class Safe>
+  explicit planned_linears(loft::plan<Main, Safe> const& plan)
+      : plan_{&plan}, changes_{plan.except.from < 1}, pick_{[](void const* p, loft::layer_place at, double progress) {
+          return static_cast<loft::plan<Main, Safe> const*>(p)->visit(
+              at, progress, [](auto const& recipe) { return linear<T>{recipe}; });
+        }} {}
+
+  linear<T> at(loft::layer_place place, double progress) const { return pick_(plan_, place, progress); }
+  bool changes() const noexcept { return changes_; }
+
+ private:
+  void const* plan_;
+  bool changes_;
+  linear<T> (*pick_)(void const*, loft::layer_place, double);
 };
 
 }  // namespace char_gpt

@@ -3,6 +3,7 @@
 #include "options.hpp"
 
 #include <algorithm>
+#include <array>
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <ostream>
@@ -10,6 +11,7 @@
 #include <thread>
 
 #include "errors.hpp"
+#include "recipe_table.hpp"
 #include "report.hpp"
 
 namespace char_gpt {
@@ -30,44 +32,18 @@ void require_within(char const* name, double value, double least, double most) {
           std::string{name} + " must be from " + spelt(least) + " to " + spelt(most) + ", not " + spelt(value));
 }
 
-/// The values that the rotation of an operand takes at once.
-template <class O>
-constexpr int run_of(O const&) {
-  if constexpr (std::is_same_v<O, loft::none>) return 1;
-  else return decltype(O::rotation)::size;
-}
-
-template <class P>
-constexpr int run_of_product(P const& product) {
-  return std::max(run_of(product.left), run_of(product.right));
-}
-
-template <class R>
-void check_rotations(std::string const& name, R const& recipe, model_shape const& shape) {
-  int const widths = std::max(run_of_product(recipe.fprop), run_of_product(recipe.dgrad));
-  int const rows = run_of_product(recipe.wgrad);
-  require(shape.width % widths == 0, "--width must be a multiple of " + std::to_string(widths) +
-                                         " for the rotation of " + name + ", not " + std::to_string(shape.width));
-  auto const tokens = shape.batch_sizes().rows();
-  require(tokens % rows == 0, "--batch times --context must be a multiple of " + std::to_string(rows) +
-                                  " for the rotation of " + name + ", not " + std::to_string(tokens));
-}
-
 void check_recipes(options const& o) {
   require(!o.recipes.empty(), "--recipes names no recipe");
   for (auto const& name : o.recipes) {
     require(std::count(o.recipes.begin(), o.recipes.end(), name) == 1, "--recipes names '" + name + "' more than once");
-    if (loft::visit_recipe(name, [&](auto const& recipe) { check_rotations(name, recipe, o.shape); })) continue;
-    std::string known;
-    for (auto const& other : loft::recipe_names) known += (known.empty() ? "" : ", ") + std::string{other};
-    throw usage_error{"unknown recipe '" + name + "'; known are " + known};
+    check_runs(find_recipe(name, "--recipes"), o.shape);
   }
 }
 
 /// Of controllers and studies.
 void check_choices(options const& o) {
   require(o.controller == "none" || o.controller == "gnmr", "--controller must be none or gnmr, not " + o.controller);
-  require(loft::visit_recipe(o.safe, [](auto const&) {}), "unknown recipe '" + o.safe + "' for --safe");
+  find_recipe(o.safe, "--safe");
   require_within("--alpha", o.alpha, 1e-12, 1e12);
   require_within("--beta", o.beta, 1e-12, 1e12);
   require_within("--budget", o.budget, 0, 4000);
@@ -99,7 +75,7 @@ void check(options const& o) {
   require(gibibytes <= o.max_memory, "a model of this size needs " + spelt(gibibytes) +
                                          " GiB of memory, above --max-memory " + spelt(o.max_memory));
   check_choices(o);
-  if (o.what == task::compare) check_recipes(o);
+  if (o.what == task::compare || o.what == task::study_league) check_recipes(o);
   for (auto const* path : {&o.csv, &o.plot})
     if (!path->empty()) check_writable(*path);
   require(o.csv.empty() || o.csv != o.plot, "--csv and --plot name the same file");
@@ -151,10 +127,46 @@ options study_defaults(task what) {
   options o;
   o.what = what;
   o.shape = {.layers = 4, .width = 64, .heads = 2, .context = 32, .batch = 8};
-  o.threads = 1;
   o.steps = 800;
+  if (what == task::study_gnmr || what == task::study_freeze) o.threads = 1;
   if (what == task::study_freeze) o.learning_rate = 1e-2;
+  if (what == task::study_league) {  // wide enough for every rotation
+    o.shape.width = 128;
+    o.shape.heads = 4;
+    o.steps = 600;
+    o.recipes.clear();
+    for (auto const& recipe : all_recipes()) o.recipes.push_back(recipe.name);
+  }
   return o;
+}
+
+struct study_command {
+  char const* name;
+  task what;
+  char const* question;
+};
+constexpr study_command study_commands[] = {
+    {"gnmr", task::study_gnmr, "Activations kept in few bits, with and without GNMR"},
+    {"freeze", task::study_freeze, "Weights kept without a copy in float: when do they freeze?"},
+    {"wgrad", task::study_wgrad, "MXFP4 product by product: what each costs, and what mends the weights' gradient"},
+    {"blocks", task::study_blocks, "Rows of 32 against square tiles, at two learning rates"},
+    {"ngpt", task::study_ngpt, "GPT and nGPT in NVFP4, with and without rotation and tensor scale"},
+    {"league", task::study_league, "All recipes, or those of --recipes"},
+};
+
+/// Declares one study; what its options say goes to `o`.
+CLI::App* declare_study(CLI::App& studies, study_command const& command, options& o) {
+  o = study_defaults(command.what);
+  auto* const app = studies.add_subcommand(command.name, command.question);
+  declare_training(*app, o);
+  if (command.what == task::study_freeze) return app;
+  declare_plot(*app, o);
+  app->add_option("--seeds", o.seeds, "trainings of each kind, with seeds from --seed on");
+  if (command.what == task::study_gnmr)
+    app->add_option("--bits", o.bits, "bits of kept activations, 2 to 4, separated by commas")->delimiter(',');
+  if (command.what == task::study_league)
+    app->add_option("--recipes", o.recipes, "LOFT recipes to compare, separated by commas")->delimiter(',');
+  return app;
 }
 
 }  // namespace
@@ -165,17 +177,13 @@ int budget_of(options const& o) noexcept {
 }
 
 std::optional<options> parse_options(int argc, char const* const* argv, std::ostream& out) {
-  options o, gnmr = study_defaults(task::study_gnmr), freeze = study_defaults(task::study_freeze);
+  options o;
   CLI::App app{"Trains a byte-level GPT once for each recipe and compares the losses.", "char_gpt"};
   declare_comparison(app, o);
   auto* const study = app.add_subcommand("study", "A question that takes many trainings")->require_subcommand(1);
-  auto* const of_gnmr = study->add_subcommand("gnmr", "Activations kept in few bits, with and without GNMR");
-  auto* const of_freeze = study->add_subcommand("freeze", "Weights kept without a copy in float: when do they freeze?");
-  declare_training(*of_gnmr, gnmr);
-  declare_plot(*of_gnmr, gnmr);
-  of_gnmr->add_option("--seeds", gnmr.seeds, "trainings of each kind, with seeds from --seed on");
-  of_gnmr->add_option("--bits", gnmr.bits, "bits of kept activations, 2 to 4, separated by commas")->delimiter(',');
-  declare_training(*of_freeze, freeze);
+  std::array<options, std::size(study_commands)> of_study;
+  std::array<CLI::App*, std::size(study_commands)> apps{};
+  for (std::size_t i = 0; i < apps.size(); ++i) apps[i] = declare_study(*study, study_commands[i], of_study[i]);
   try {
     app.parse(argc, argv);
   } catch (CLI::CallForHelp const&) {
@@ -184,8 +192,8 @@ std::optional<options> parse_options(int argc, char const* const* argv, std::ost
   } catch (CLI::ParseError const& error) {
     throw usage_error{error.what()};
   }
-  if (of_gnmr->parsed()) o = gnmr;
-  if (of_freeze->parsed()) o = freeze;
+  for (std::size_t i = 0; i < apps.size(); ++i)
+    if (apps[i]->parsed()) o = of_study[i];
   check(o);
   if (o.threads == 0) o.threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 8);
   return o;

@@ -15,7 +15,7 @@ namespace char_gpt {
 /// Where the Debian package dict-jargon puts the Jargon File.
 inline constexpr char default_text[] = "/usr/share/dictd/jargon.dict.dz";
 
-enum class task { compare, study_gnmr, study_freeze };
+enum class task { compare, study_gnmr, study_freeze, study_wgrad, study_blocks, study_ngpt, study_league };
 
 struct options {
   task what = task::compare;

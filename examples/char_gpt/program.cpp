@@ -9,6 +9,7 @@
 
 #include "errors.hpp"
 #include "options.hpp"
+#include "recipe_table.hpp"
 #include "report.hpp"
 #include "study.hpp"
 #include "trainer.hpp"
@@ -31,13 +32,9 @@ control control_of(options const& o, std::string const& recipe) {
 
 void compare(options const& o, split_text const& text, thread_pool& pool, std::ostream& out, std::ostream& err) {
   std::vector<result> results;
+  auto const safe = find_recipe(o.safe, "--safe").layers.at({}, 0);
   for (auto const& name : o.recipes)
-    loft::visit_recipe(o.safe, [&](auto const& safe) {
-      loft::visit_recipe(name, [&](auto const& recipe) {
-        trainee const what{name, linear<float>{recipe}, linear<float>{safe}, control_of(o, name)};
-        results.push_back(train(o, text, what, pool));
-      });
-    });
+    results.push_back(train(o, text, {name, find_recipe(name, "--recipes").layers, safe, control_of(o, name)}, pool));
   out << table(results) << std::flush;
   err << times(results) << std::flush;
   if (!o.csv.empty()) write_file(o.csv, csv(results));
@@ -55,6 +52,14 @@ void work(options const& o, std::ostream& out, std::ostream& err) {
       return study_gnmr(o, text, pool, out);
     case task::study_freeze:
       return study_freeze(o, text, pool, out);
+    case task::study_wgrad:
+      return study_wgrad(o, text, out);
+    case task::study_blocks:
+      return study_blocks(o, text, out);
+    case task::study_ngpt:
+      return study_ngpt(o, text, out);
+    case task::study_league:
+      return study_league(o, text, out);
   }
 }
 

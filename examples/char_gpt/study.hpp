@@ -18,4 +18,16 @@ void study_gnmr(options const& o, split_text const& text, thread_pool& pool, std
 /// they did.
 void study_freeze(options const& o, split_text const& text, thread_pool& pool, std::ostream& out);
 
+/// MXFP4 product by product: what each one costs in loss and tokens, and what mends the weights' gradient.
+void study_wgrad(options const& o, split_text const& text, std::ostream& out);
+
+/// Blocks along rows against square tiles of four sizes, on all operands and on weights alone, at two learning rates.
+void study_blocks(options const& o, split_text const& text, std::ostream& out);
+
+/// GPT and nGPT in NVFP4, with and without rotation and tensor scale, and the noise of dot products by their length.
+void study_ngpt(options const& o, split_text const& text, std::ostream& out);
+
+/// All recipes.
+void study_league(options const& o, split_text const& text, std::ostream& out);
+
 }  // namespace char_gpt

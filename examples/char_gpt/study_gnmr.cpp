@@ -31,24 +31,29 @@ struct token_wise {
 
 /// The forward pass and Dgrad calculate in float; what is kept of the activations is in few bits.
 template <class Element>
-using keeping =
-    loft::recipe<loft::product<>, loft::product<>, loft::product<loft::none, kept<loft::operand<token_wise<Element>>>>>;
+struct keeping {
+  using token = loft::operand<token_wise<Element>>;
 
-constexpr keeping<loft::int8> eight;
-constexpr keeping<loft::int4> four;
-constexpr keeping<int3> three;
-constexpr keeping<int2> two;
+  loft::product<> fprop{}, dgrad{};
+  loft::product<loft::none, loft::stored<token>> wgrad{};
+  token keeps{};
+};
 
-linear<float> layer_of(int bits) {
+constexpr loft::plan<keeping<loft::int8>> eight;
+constexpr loft::plan<keeping<loft::int4>> four;
+constexpr loft::plan<keeping<int3>> three;
+constexpr loft::plan<keeping<int2>> two;
+
+planned_linears<float> layers_of(int bits) {
   switch (bits) {
     case 2:
-      return linear<float>{two};
+      return planned_linears<float>{two};
     case 3:
-      return linear<float>{three};
+      return planned_linears<float>{three};
     case 4:
-      return linear<float>{four};
+      return planned_linears<float>{four};
     default:
-      return linear<float>{eight};
+      return planned_linears<float>{eight};
   }
 }
 
@@ -120,7 +125,7 @@ void train_all(options o, split_text const& text, thread_pool& pool, std::vector
       control who = kinds[k].who;
       who.seed = static_cast<std::uint64_t>(o.seed);
       if (who.who == chooser::random) who.places = places_of(kinds[k - 1].results.back());
-      trainee const what{kinds[k].name, layer_of(kinds[k].bits), layer_of(8), who};
+      trainee const what{kinds[k].name, layers_of(kinds[k].bits), layers_of(8).at({}, 0), who};
       kinds[k].results.push_back(train(o, text, what, pool));
     }
   }

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The plot: one line for each recipe, axes with ticks, a legend.
+#include "svg.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -9,55 +11,50 @@
 #include "report.hpp"
 
 namespace char_gpt {
-namespace {
 
-constexpr double width = 760, height = 460, left = 70, top = 40, bottom = 56;
-constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};  // Okabe and Ito
+axis::axis(double low, double high, double pixel_from, double pixel_to) : from{pixel_from}, to{pixel_to} {
+  double const span = std::max(high - low, 1e-6), power = std::pow(10.0, std::floor(std::log10(span / 4)));
+  tick = power * (span / power > 40 ? 10 : span / power > 20 ? 5 : span / power > 8 ? 2 : 1);
+  least = std::floor(low / tick) * tick;
+  most = std::ceil(high / tick) * tick;
+}
 
-/// A linear scale with round ticks.
-struct axis {
-  double least, most, from, to, tick;
-
-  axis(double low, double high, double pixel_from, double pixel_to) : from{pixel_from}, to{pixel_to} {
-    double const span = std::max(high - low, 1e-6), power = std::pow(10.0, std::floor(std::log10(span / 4)));
-    tick = power * (span / power > 40 ? 10 : span / power > 20 ? 5 : span / power > 8 ? 2 : 1);
-    least = std::floor(low / tick) * tick;
-    most = std::ceil(high / tick) * tick;
-  }
-  double operator()(double value) const { return from + (value - least) / (most - least) * (to - from); }
-};
-
-std::string text(double x, double y, char const* anchor, std::string const& words, std::string const& more = "") {
+std::string svg_text(double x, double y, char const* anchor, std::string const& words, std::string const& more) {
   std::ostringstream out;
   out << "<text x='" << x << "' y='" << y << "' text-anchor='" << anchor << "' " << more << '>' << words << "</text>\n";
   return out.str();
 }
 
-std::string line(double x1, double y1, double x2, double y2, char const* colour, double stroke) {
+std::string svg_line(double x1, double y1, double x2, double y2, char const* colour, double stroke) {
   std::ostringstream out;
   out << "<line x1='" << x1 << "' y1='" << y1 << "' x2='" << x2 << "' y2='" << y2 << "' stroke='" << colour
       << "' stroke-width='" << stroke << "'/>\n";
   return out.str();
 }
 
-/// With the digits that tell neighbouring ticks apart.
-std::string number(double value, double tick) {
+std::string svg_number(double value, double tick) {
   std::ostringstream out;
   out << std::fixed << std::setprecision(std::max(0, static_cast<int>(-std::floor(std::log10(tick * 1.001))))) << value;
   return out.str();
 }
 
+namespace {
+
+constexpr double width = 760, height = 460, left = 70, top = 40, bottom = 56;
+constexpr std::array colours{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"};  // Okabe and Ito
+
 std::string grid(axis const& x, axis const& y) {
   std::string out;
   for (double v = x.least; v < x.most + x.tick / 2; v += x.tick)
-    out += line(x(v), y.from, x(v), y.from + 5, "#444", 1) + text(x(v), y.from + 20, "middle", number(v, x.tick));
+    out += svg_line(x(v), y.from, x(v), y.from + 5, "#444", 1) +
+           svg_text(x(v), y.from + 20, "middle", svg_number(v, x.tick));
   for (double v = y.least; v < y.most + y.tick / 2; v += y.tick)
-    out += line(x.from, y(v), x.to, y(v), "#ddd", 1) + text(x.from - 8, y(v) + 4, "end", number(v, y.tick));
-  out += line(x.from, y.from, x.to, y.from, "#444", 1) + line(x.from, y.from, x.from, y.to, "#444", 1);
-  return out + text((x.from + x.to) / 2, height - 12, "middle", "training step") +
-         text(width / 2, 22, "middle", "Validation loss by recipe", "font-size='16'") +
-         text(20, (y.from + y.to) / 2, "middle", "nats a byte",
-              "transform='rotate(-90 20 " + number((y.from + y.to) / 2, 1) + ")'");
+    out += svg_line(x.from, y(v), x.to, y(v), "#ddd", 1) + svg_text(x.from - 8, y(v) + 4, "end", svg_number(v, y.tick));
+  out += svg_line(x.from, y.from, x.to, y.from, "#444", 1) + svg_line(x.from, y.from, x.from, y.to, "#444", 1);
+  return out + svg_text((x.from + x.to) / 2, height - 12, "middle", "training step") +
+         svg_text(width / 2, 22, "middle", "Validation loss by recipe", "font-size='16'") +
+         svg_text(20, (y.from + y.to) / 2, "middle", "nats a byte",
+                  "transform='rotate(-90 20 " + svg_number((y.from + y.to) / 2, 1) + ")'");
 }
 
 }  // namespace
@@ -87,8 +84,8 @@ std::string plot(std::span<result const> results) {
       if (point.step != 0 && std::isfinite(point.validation_loss))
         out << x(point.step) << ',' << y(point.validation_loss) << ' ';
     out << "'/>\n"
-        << line(width - right + 16, legend, width - right + 40, legend, colour, 3)
-        << text(width - right + 48, legend + 4, "start", results[i].recipe);
+        << svg_line(width - right + 16, legend, width - right + 40, legend, colour, 3)
+        << svg_text(width - right + 48, legend + 4, "start", results[i].recipe);
   }
   out << "</svg>\n";
   return out.str();

@@ -43,10 +43,22 @@ quantization_report measure(model<float>& gpt, batch_of_text const& batch) {
   return report;
 }
 
-/// The controller's step: which path each linear layer takes from now on.
-void choose_paths(controller& chooses, model<float>& gpt, trainee const& what, result& r) {
-  r.steps.push_back(chooses.step(unit_norms(gpt)));
-  for (std::size_t i = 0; i < gpt.linears().size(); ++i) gpt.use(i, chooses.safe(i) ? what.safe : what.low_cost);
+/// Gives each linear layer its recipe: the safe one where the controller says so, else that of the plan.
+void choose_recipes(controller const& chooses, model<float>& gpt, trainee const& what, double progress) {
+  for (std::size_t i = 0; i < gpt.linears().size(); ++i) {
+    if (chooses.safe(i)) {
+      gpt.use(i, *what.safe);
+      continue;
+    }
+    auto place = gpt.place_of(i);
+    auto const main = what.layers.at(place, progress);
+    if (place.role == loft::layer_role::query_key) {
+      place.role = loft::layer_role::value;
+      gpt.use_for_values(i, main, what.layers.at(place, progress));
+    } else {
+      gpt.use(i, main);
+    }
+  }
 }
 
 }  // namespace
@@ -54,12 +66,14 @@ void choose_paths(controller& chooses, model<float>& gpt, trainee const& what, r
 result train(options const& o, split_text const& text, trainee const& what, thread_pool& pool) {
   auto const start = clock::now();
   auto const seed = static_cast<std::uint64_t>(o.seed);
-  model<float> gpt{o.shape, what.low_cost, pool, seed};
+  model<float> gpt{o.shape, what.layers.at({}, 0), pool, seed};
   controller chooses{what.who, gpt.linears().size()};
   adamw optimizer{gpt.tensors(), gpt.parameters().size(), o.weight_decay};
   random_batches batches{text.train, o.shape.batch_sizes(), seed};
   auto const validation = even_batches(text.validation, o.shape.batch_sizes(), o.eval_batches);
   progress line{what.name, o.steps, o.shape.batch_sizes().rows(), o.quiet};
+
+  choose_recipes(chooses, gpt, what, 0);
 
   result r;
   r.recipe = what.name;
@@ -74,7 +88,9 @@ result train(options const& o, split_text const& text, trainee const& what, thre
     gpt.backward();
     optimizer.step(gpt.parameters(), gpt.gradients(), clip_factor(gpt.gradients(), o.clip),
                    learning_rate(o.learning_rate, step, o.steps), pool);
-    if (what.who.who != chooser::none) choose_paths(chooses, gpt, what, r);
+    if (what.who.who != chooser::none) r.steps.push_back(chooses.step(unit_norms(gpt)));
+    if (what.who.who != chooser::none || what.layers.changes())
+      choose_recipes(chooses, gpt, what, static_cast<double>(step + 1) / o.steps);
     step_seconds.push_back(seconds_since(step_start));
     total_loss += loss;
     line.show(step + 1, loss);
@@ -85,6 +101,7 @@ result train(options const& o, split_text const& text, trainee const& what, thre
     r.diverged = !std::isfinite(loss) || !std::isfinite(r.curve.back().validation_loss);
   }
   r.quantization = measure(gpt, validation.front());
+  if (what.measure) r.measured = what.measure(gpt);
   r.step_seconds = undisturbed(std::move(step_seconds));
   r.seconds = seconds_since(start);
   return r;

@@ -2,6 +2,8 @@
 // The training of one model with one recipe, or two between which a controller chooses, and what is measured on the way.
 #pragma once
 
+#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -12,11 +14,13 @@
 
 namespace char_gpt {
 
-/// What is trained: every quantized linear layer starts on the path of low cost, and a controller may move it.
+/// What is trained: every quantized linear layer is one of a plan, and a controller may move it to the safe one.
 struct trainee {
   std::string name;
-  linear<float> low_cost, safe;
+  planned_linears<float> layers;
+  std::optional<linear<float>> safe{};  // there where a controller is
   control who{};
+  std::function<std::vector<double>(model<float>&)> measure{};  // of the trained model
 };
 
 struct curve_point {
@@ -32,6 +36,7 @@ struct result {
   std::vector<loft::gnmr_report> steps;  // what the controller did at each; empty without one
   std::size_t units = 0;                 // that it chose for
   quantization_report quantization;      // of the trained model on the first validation batch
+  std::vector<double> measured{};        // what the trainee's `measure` gave
   double seconds = 0, step_seconds = 0;  // in all; of a training step, see trainer.cpp
 };
 

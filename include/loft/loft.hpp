@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Everything generic: no vendor header, no allocation, no state.
+// Everything generic: no vendor header, no allocation, no state. Beside it: describe.hpp, which makes text.
 #ifndef LOFT_LOFT_HPP
 #define LOFT_LOFT_HPP
 
@@ -7,7 +7,6 @@
 #include "loft/block.hpp"
 #include "loft/bulk.hpp"
 #include "loft/convert.hpp"
-#include "loft/describe.hpp"
 #include "loft/diagnostics.hpp"
 #include "loft/estimator.hpp"
 #include "loft/formats.hpp"
@@ -24,6 +23,7 @@
 #include "loft/packed.hpp"
 #include "loft/random.hpp"
 #include "loft/recipe.hpp"
+#include "loft/recipes.hpp"
 #include "loft/residual.hpp"
 #include "loft/rotation.hpp"
 #include "loft/rounding.hpp"

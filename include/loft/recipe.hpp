@@ -1,22 +1,76 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which operand of a linear layer's three products is quantized how, and recipes with a name.
-// Source: see each recipe; products and operands as in arXiv 2509.25149 figure 5.
+// Which operand of a linear layer's three products is quantized how, in which layers, and from which step on.
+// Source: design section 1; products and operands as in arXiv 2509.25149 figure 5. Recipes with a name: recipes.hpp.
 #ifndef LOFT_RECIPE_HPP
 #define LOFT_RECIPE_HPP
 
 #include <cstdint>
-#include <string_view>
+#include <type_traits>
 
 #include "loft/block.hpp"
 #include "loft/config.hpp"
-#include "loft/rotation.hpp"
 #include "loft/rounding.hpp"
+#include "loft/spans.hpp"
 #include "loft/tensor.hpp"
+#include "loft/view.hpp"
 
 namespace loft {
 
+// ---- what an operand can be, beside an operand<...> ----------------------------------------------------------------
+
 /// An operand that stays as it is.
 struct none {};
+
+/// An operand whose elements are rounded to F one by one, without a scale: cast<bf16> of mixed precision. What is too
+/// large becomes F's infinity.
+template <Format F, Rounding R = nearest_even>
+struct cast {
+  using element = F;
+  R rounding{};
+};
+
+/// An operand that is read a second time, along its other dimension: `first` is how the forward product had it, and what
+/// was stored of it; `then` quantizes that once more along the dimension of this product.
+template <class First, class Then = none>
+struct stored {
+  First first{};
+  Then then{};
+};
+
+/// Copies. in, out: as for the operands that are quantized; `out` may be `in`.
+template <class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
+                                                              none const&) noexcept {
+  if (status const s = detail::check_pair(in, out); s != status::ok) return s;
+  for (std::int64_t row = 0; row < in.rows; ++row)
+    for (std::int64_t col = 0; col < in.cols; ++col) out(row, col) = detail::to_float(in(row, col));
+  return status::ok;
+}
+
+/// Rounds each element to F. The element index that stochastic rounding sees is row * cols + col.
+template <Format F, Rounding R, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
+                                                              cast<F, R> const& how) noexcept {
+  if (status const s = detail::check_pair(in, out); s != status::ok) return s;
+  for (std::int64_t row = 0; row < in.rows; ++row)
+    for (std::int64_t col = 0; col < in.cols; ++col)
+      out(row, col) = decode<F>(encode<F, overflow::special>(detail::to_float(in(row, col)), how.rounding,
+                                                             static_cast<std::uint64_t>(row * in.cols + col)));
+  return status::ok;
+}
+
+/// `in` is the operand as this product reads it: the transpose of what `first` quantized.
+template <class First, class Then, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
+                                                              stored<First, Then> const& how) noexcept {
+  if constexpr (!std::is_same_v<Then, none>)  // before the first write, whatever `first` is
+    if (status const s = detail::check_operand(in.cols, how.then); s != status::ok) return s;
+  if (status const s = fake_quantize(transposed(in), transposed(out), how.first); s != status::ok) return s;
+  if constexpr (std::is_same_v<Then, none>) return status::ok;
+  else return fake_quantize(out, out, how.then);
+}
+
+// ---- products and recipes ------------------------------------------------------------------------------------------
 
 /// The operands of one product [M, K] x [N, K]^T; each is quantized along K, the dimension that is summed over.
 template <class Left = none, class Right = none>
@@ -29,6 +83,7 @@ struct product {
 ///   fprop  Y  [tokens, out] = X . W          left X,    right W
 ///   dgrad  dX [tokens, in]  = dY . W^T       left dY,   right W^T  (W read by columns)
 ///   wgrad  dW [out, in]     = dY^T . X^T     left dY^T, right X^T  (both read by columns)
+/// A recipe of another type has these three members, and may have an `estimator` for the weights' gradient.
 template <class Fprop = product<>, class Dgrad = product<>, class Wgrad = product<>>
 struct recipe {
   Fprop fprop{};
@@ -36,64 +91,78 @@ struct recipe {
   Wgrad wgrad{};
 };
 
-/// The operand with its stochastic rounding set to a seed and a stream; other operands come back as they are. A trainer
-/// gives every step, layer and operand a stream of its own.
+/// The operand with the seed and stream of all that is random in it; others come back as they are. A stochastic rounding,
+/// and a scale that is rounded stochastically, take the stream; random signs take stream / 2, so that streams 2n and
+/// 2n + 1 belong to the two operands of one product, which have to be rotated alike.
 template <class Operand>
 LOFT_HOST_DEVICE constexpr Operand reseed(Operand how, std::uint64_t seed, std::uint64_t stream) noexcept {
-  if constexpr (requires { how.rounding.seed = seed; }) {
-    how.rounding.seed = seed;
-    how.rounding.stream = stream;
-  }
+  if constexpr (requires { how.rounding.seed; }) how.rounding.seed = seed, how.rounding.stream = stream;
+  if constexpr (requires { how.rule.seed; }) how.rule.seed = seed, how.rule.stream = stream;
+  if constexpr (requires { how.rotation.seed; }) how.rotation.seed = seed, how.rotation.stream = stream / 2;
+  if constexpr (requires { how.then; }) how.then = reseed(how.then, seed, stream);
   return how;
 }
 
-namespace recipes {
+/// Its operands with streams 2 * stream and 2 * stream + 1.
+template <class Left, class Right>
+LOFT_HOST_DEVICE constexpr product<Left, Right> reseed(product<Left, Right> how, std::uint64_t seed,
+                                                       std::uint64_t stream) noexcept {
+  return {reseed(how.left, seed, 2 * stream), reseed(how.right, seed, 2 * stream + 1)};
+}
 
-/// Nothing is quantized.
-using fp32 = recipe<>;
+/// The recipe for one use of one layer: its operands have streams 6 * stream to 6 * stream + 5, in the order above. A
+/// trainer gives every layer of every step a stream of its own.
+template <class Recipe>
+  requires requires(Recipe how) { how.fprop, how.dgrad, how.wgrad; }
+LOFT_HOST_DEVICE constexpr Recipe reseed(Recipe how, std::uint64_t seed, std::uint64_t stream) noexcept {
+  how.fprop = reseed(how.fprop, seed, 3 * stream);
+  how.dgrad = reseed(how.dgrad, seed, 3 * stream + 1);
+  how.wgrad = reseed(how.wgrad, seed, 3 * stream + 2);
+  return how;
+}
 
-/// All six operands in one format along the summed dimension.
-template <class Operand>
-using uniform = recipe<product<Operand, Operand>, product<Operand, Operand>, product<Operand, Operand>>;
+// ---- layers and steps ----------------------------------------------------------------------------------------------
 
-/// MXFP8 E4M3 for all operands, scales by the OCP rule. source: OCP MX 1.0.
-using mxfp8 = uniform<operand<mxfp8_e4m3>>;
+/// What a linear layer computes.
+enum class layer_role { query_key, value, attention_projection, mlp, head };
 
-/// MXFP4 for all operands, scales by the OCP rule, nearest even. source: OCP MX 1.0; the plain recipe of arXiv
-/// 2605.09825.
-using mxfp4 = uniform<operand<loft::mxfp4>>;
-
-/// The sign vector that NVFP4 training uses for all layers and steps: + + + - + - - - - - - + - + - -.
-inline constexpr std::uint64_t nvfp4_signs = 0b1101'0111'1110'1000;
-
-/// NVFP4: weights in 16 x 16 tiles, activations and gradients in 1 x 16, stochastic gradients, and a signed Hadamard
-/// transform of 16 on both operands of Wgrad. source: arXiv 2509.25149 section 4.
-struct nvfp4 {
-  using weight = operand<square<loft::nvfp4, 16>>;
-  using activation = operand<loft::nvfp4>;
-  using gradient = operand<loft::nvfp4, two_level, stochastic<>>;
-  using rotated_activation = operand<loft::nvfp4, two_level, nearest_even, signed_hadamard<16>>;
-  using rotated_gradient = operand<loft::nvfp4, two_level, stochastic<>, signed_hadamard<16>>;
-
-  product<activation, weight> fprop{};
-  product<gradient, weight> dgrad{};
-  product<rotated_gradient, rotated_activation> wgrad{{.rotation = {nvfp4_signs}}, {.rotation = {nvfp4_signs}}};
+/// Where a linear layer is in a network: in block `block` of `blocks`, from 0.
+struct layer_place {
+  int block = 0, blocks = 1;
+  layer_role role = layer_role::mlp;
 };
 
-}  // namespace recipes
+/// The layers and steps that take the safe recipe of a plan.
+struct exceptions {
+  double first = 0, last = 0;  ///< shares of the blocks at either end, rounded to whole blocks
+  bool query_key = false;      ///< the layers that make queries and keys
+  double from = 1;             ///< all layers, once this share of the training is over
 
-/// The names that visit_recipe knows.
-inline constexpr std::string_view recipe_names[] = {"fp32", "mxfp8", "mxfp4", "nvfp4"};
+  /// `progress`: the share of the training that is over, in [0, 1).
+  LOFT_HOST_DEVICE constexpr bool apply_to(layer_place at, double progress) const noexcept {
+    auto const blocks_of = [&](double share) { return static_cast<int>(share * at.blocks + 0.5); };
+    return at.block < blocks_of(first) || at.block >= at.blocks - blocks_of(last) ||
+           (query_key && at.role == layer_role::query_key) || progress >= from;
+  }
+};
 
-/// Calls f(recipe) with the recipe of that name; false, without a call, for an unknown name.
-template <class Function>
-constexpr bool visit_recipe(std::string_view name, Function&& f) {
-  if (name == "fp32") return f(recipes::fp32{}), true;
-  if (name == "mxfp8") return f(recipes::mxfp8{}), true;
-  if (name == "mxfp4") return f(recipes::mxfp4{}), true;
-  if (name == "nvfp4") return f(recipes::nvfp4{}), true;
-  return false;
-}
+/// A recipe for a whole network and a whole training: the main one, and a safe one for the exceptions. The head that
+/// makes logits is never quantized.
+template <class Main, class Safe = recipe<>>
+struct plan {
+  Main main{};
+  Safe safe{};
+  exceptions except{};
+  static constexpr recipe<> unquantized{};
+
+  /// Calls f(recipe) with the recipe of one layer at one time.
+  template <class Function>
+  constexpr decltype(auto) visit(layer_place at, double progress, Function&& f) const {
+    if (at.role == layer_role::head) return f(unquantized);
+    if (except.apply_to(at, progress)) return f(safe);
+    return f(main);
+  }
+};
 
 }  // namespace loft
 

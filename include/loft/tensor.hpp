@@ -108,9 +108,7 @@ template <class Operand, class B, ScaleLayout Layout = row_major>
 template <class Operand, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               Operand const& how = {}, row_range range = {}) noexcept {
-  if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
-  if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
-  if (status const s = detail::check_matrix(out, true); s != status::ok) return s;
+  if (status const s = detail::check_pair(in, out); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   if (status const s = detail::check_range<typename Operand::format>(in.rows, range); s != status::ok) return s;
   if (range.count == 0 || in.cols == 0) return status::ok;

@@ -168,6 +168,14 @@ LOFT_HOST_DEVICE constexpr status check_matrix(matrix_view<T> m, bool written) n
   return status::ok;
 }
 
+/// What a call asks that reads one matrix and writes another of its shape.
+template <class T>
+LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, matrix_view<float> out) noexcept {
+  if (status const s = check_matrix(in, false); s != status::ok) return s;
+  if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
+  return check_matrix(out, true);
+}
+
 template <class B>
 LOFT_HOST_DEVICE constexpr status check_quantized(quantized_view<B> q) noexcept {
   if (status const s = check_extents(q.rows, q.cols); s != status::ok) return s;

@@ -43,6 +43,9 @@ done
 program gradients tests/gpu/gradients.cu
 program gradients_fast tests/gpu/gradients.cu "${fast[@]}"
 program launches_large tests/gpu/launches_large.cu
+for part in 0 1 2; do
+  program "launches_recipes_$part" tests/gpu/launches_recipes.cu "-DLOFT_TEST_PART=$part"
+done
 # Plain, with fast arithmetic on the GPU alone, and with the tiles of AMD's chips.
 for mode in plain fast amd; do
   case "$mode" in

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The study of all recipes side by side.
+#include <algorithm>
+#include <ostream>
+
+#include "study.hpp"
+#include "study_trials.hpp"
+
+namespace char_gpt {
+namespace {
+
+std::string noise_of(trial const& t, slot at) {
+  std::vector<double> values;
+  for (auto const& r : t.results) {
+    auto const& entry = r.quantization.slots[at];
+    if (entry.tensors != 0) values.push_back(entry.decibels / entry.tensors);
+  }
+  return values.empty() ? "-" : fixed(summary(values).mean, 1);
+}
+
+}  // namespace
+
+void study_league(options const& o, split_text const& text, std::ostream& out) {
+  std::vector<trial> trials;
+  for (auto const& name : o.recipes) {
+    trials.push_back({{name}, find_recipe(name, "--recipes"), o});
+    check_runs(trials.back().what, o.shape);
+  }
+  train_all(o, text, trials);
+  auto const is_float = [](trial const& t) { return t.what.name == "fp32"; };
+  auto const base = std::find_if(trials.begin(), trials.end(), is_float);
+  std::vector<row> rows{{"recipe", "bits", "validation loss", "gap to fp32", "SQNR W", "SQNR X", "SQNR dY"}};
+  std::vector<dots> shown;
+  for (auto const& t : trials) {
+    bool const compares = base != trials.end() && !is_float(t);
+    auto const& q = t.results.front().quantization;
+    rows.push_back({t.what.name, fixed(q.bits / q.elements, 2), spelt(final_losses(t), 4),
+                    compares ? spelt(gaps(t, *base), 2) + " %" : "-", noise_of(t, fprop_right), noise_of(t, fprop_left),
+                    noise_of(t, dgrad_left)});
+    if (compares) shown.push_back({t.what.name, gaps(t, *base)});
+  }
+  out << aligned(rows) << "Mean and deviation over " << o.seeds << " seeds of " << o.steps
+      << " steps. Bits: of an operand's element, codes and scales, over all six operands of all\n"
+         "layers. Gap: of the loss to that of fp32 with the same seed. SQNR: of weights, activations and gradients, in "
+         "dB.\n";
+  if (!o.csv.empty()) write_file(o.csv, csv_of({"recipe"}, trials));
+  if (!o.plot.empty()) write_file(o.plot, plot_dots("All recipes", "gap to fp32, per cent", shown));
+}
+
+}  // namespace char_gpt
