@@ -61,6 +61,14 @@ std::vector<float> normal_values(std::size_t count, unsigned seed) {
 
 constexpr model_shape tiny{.layers = 2, .width = 8, .heads = 2, .context = 6, .batch = 2};
 
+constexpr model_shape tiny_of(architecture arch) {
+  model_shape shape = tiny;
+  shape.arch = arch;
+  return shape;
+}
+
+constexpr architecture architectures[] = {architecture::gpt, architecture::ngpt};
+
 struct tiny_batch {
   std::vector<std::uint8_t> tokens, targets;
   tiny_batch() {
@@ -107,9 +115,9 @@ bool agree(std::vector<double> const& numeric, std::vector<double> const& analyt
   return worst <= 1e-9 + 1e-6 * largest;
 }
 
-TEST_CASE("the gradient of every parameter agrees with central differences") {
+void check_gradients(architecture arch) {
   thread_pool pool{2};
-  model<double> gpt{tiny, linear<double>{plain}, pool, 3};
+  model<double> gpt{tiny_of(arch), linear<double>{plain}, pool, 3};
   scatter_parameters(gpt);
   tiny_batch const batch;
   gpt.forward(batch.tokens.data(), batch.targets.data(), 0);
@@ -129,11 +137,18 @@ TEST_CASE("the gradient of every parameter agrees with central differences") {
   }
 }
 
-TEST_CASE("float and double agree") {
+TEST_CASE("the gradient of every parameter agrees with central differences") {
+  for (auto const arch : architectures) {
+    CAPTURE(static_cast<int>(arch));
+    check_gradients(arch);
+  }
+}
+
+void check_precision(architecture arch) {
   thread_pool pool{2};
   tiny_batch const batch;
-  model<double> sharp{tiny, linear<double>{plain}, pool, 3};
-  model<float> gpt{tiny, linear<float>{plain}, pool, 3};
+  model<double> sharp{tiny_of(arch), linear<double>{plain}, pool, 3};
+  model<float> gpt{tiny_of(arch), linear<float>{plain}, pool, 3};
   scatter_parameters(sharp);
   std::copy(sharp.parameters().begin(), sharp.parameters().end(), gpt.parameters().begin());
   double const loss = sharp.forward(batch.tokens.data(), batch.targets.data(), 0);
@@ -146,6 +161,98 @@ TEST_CASE("float and double agree") {
     power += std::pow(sharp.gradients()[i], 2);
   }
   CHECK(std::sqrt(error / power) < 1e-5);
+}
+
+TEST_CASE("float and double agree") {
+  for (auto const arch : architectures) {
+    CAPTURE(static_cast<int>(arch));
+    check_precision(arch);
+  }
+}
+
+TEST_CASE("the number of threads changes no gradient") {
+  tiny_batch const batch;
+  auto const gradients = [&](architecture arch, int threads) {
+    thread_pool pool{threads};
+    model<float> gpt{tiny_of(arch), linear<float>{plain}, pool, 3};
+    gpt.forward(batch.tokens.data(), batch.targets.data(), 0);
+    gpt.backward();
+    return std::vector<float>{gpt.gradients().begin(), gpt.gradients().end()};
+  };
+  for (auto const arch : architectures) CHECK(gradients(arch, 1) == gradients(arch, 3));
+}
+
+// ---- nGPT ----
+
+/// The largest distance from 1 of the norm of `count` vectors, `step` apart, whose `size` entries are `stride` apart.
+double distance_from_unit(float const* first, std::int64_t count, std::int64_t step, int size, std::int64_t stride) {
+  double worst = 0;
+  for (std::int64_t i = 0; i < count; ++i) {
+    double squares = 0;
+    for (int j = 0; j < size; ++j) squares += std::pow(static_cast<double>(first[i * step + j * stride]), 2);
+    worst = std::max(worst, std::abs(std::sqrt(squares) - 1));
+  }
+  return worst;
+}
+
+/// Of every matrix along the width of the stream: the rows of those that read it, the columns of those that add to it.
+double distance_from_unit(model<float>& gpt, int width) {
+  double worst = 0;
+  for (auto const& tensor : gpt.tensors()) {
+    if (!tensor.decays) continue;
+    float const* const first = gpt.parameters().data() + tensor.begin;
+    auto const vectors = tensor.size / width;
+    worst = std::max(worst, tensor.name.ends_with("projection weight")
+                                ? distance_from_unit(first, vectors, 1, width, vectors)
+                                : distance_from_unit(first, vectors, width, width, 1));
+  }
+  return worst;
+}
+
+TEST_CASE("the weights of nGPT have norm 1, at the start and whenever they are asked to; those of GPT are let be") {
+  thread_pool pool{2};
+  model<float> ngpt{tiny_of(architecture::ngpt), linear<float>{plain}, pool, 3},
+      gpt{tiny, linear<float>{plain}, pool, 3};
+  CHECK(distance_from_unit(ngpt, tiny.width) < 1e-5);
+  for (auto* const one : {&ngpt, &gpt}) {
+    scatter_parameters(*one);
+    std::vector<float> const scattered{one->parameters().begin(), one->parameters().end()};
+    CHECK(distance_from_unit(*one, tiny.width) > 0.1);
+    one->constrain();
+    CHECK(std::ranges::equal(one->parameters(), scattered) == (one == &gpt));
+    for (auto const& tensor : one->tensors())  // scales are free
+      if (!tensor.decays)
+        CHECK(std::equal(scattered.begin() + tensor.begin, scattered.begin() + tensor.begin + tensor.size,
+                         one->parameters().begin() + tensor.begin));
+  }
+  CHECK(distance_from_unit(ngpt, tiny.width) < 1e-5);
+}
+
+TEST_CASE("nGPT has four linear layers a transformer layer like GPT, without biases") {
+  thread_pool pool{1};
+  model<float> ngpt{tiny_of(architecture::ngpt), linear<float>{plain}, pool, 3},
+      gpt{tiny, linear<float>{plain}, pool, 3};
+  REQUIRE(ngpt.linears().size() == gpt.linears().size());
+  std::array const outs{3 * 8, 8, 4 * 8, 8};
+  for (std::size_t i = 0; i < gpt.linears().size(); ++i) {
+    CHECK(ngpt.linears()[i].name == gpt.linears()[i].name);
+    CHECK(ngpt.linears()[i].size == gpt.linears()[i].size - outs[i % 4]);
+  }
+}
+
+TEST_CASE("a product of nGPT stays within what unit vectors allow") {
+  thread_pool pool{2};
+  tiny_batch const batch;
+  model<float> ngpt{tiny_of(architecture::ngpt), linear<float>{plain}, pool, 3};
+  // Logits are within +-s_z, and all s_z are 10: no loss can leave log 256 by more than 20.
+  double const loss = ngpt.forward(batch.tokens.data(), batch.targets.data(), 0);
+  CHECK(loss > std::log(256.0) - 20);
+  CHECK(loss < std::log(256.0) + 20);
+  // At s_z = 0 every logit is 0, and the loss is log 256 whatever the rest.
+  for (auto const& tensor : ngpt.tensors())
+    if (tensor.name == "logit scale")
+      std::ranges::fill(ngpt.parameters().subspan(static_cast<std::size_t>(tensor.begin), 256), 0.0f);
+  CHECK(ngpt.forward(batch.tokens.data(), batch.targets.data(), 0) == doctest::Approx(std::log(256.0)).epsilon(1e-6));
 }
 
 // ---- the linear layer ----
@@ -538,6 +645,7 @@ TEST_CASE("bad options end with exit code 2 and one sentence") {
       {{"--recipes", "nvfp4", "--batch", "1", "--context", "20"}, "multiple of 16 for the rotation of nvfp4"},
       {{"--controller", "best"}, "--controller must be none or gnmr"},
       {{"--safe", "fp31"}, "unknown recipe 'fp31' for --safe"},
+      {{"--arch", "rnn"}, "--arch must be gpt or ngpt, not 'rnn'"},
       {{"--alpha", "0"}, "--alpha must be"},
       {{"--beta", "inf"}, "--beta must be"},
       {{"--budget", "-1"}, "--budget must be"},
@@ -673,6 +781,35 @@ std::vector<std::string> lines_of(std::string const& text) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(in, line);) lines.push_back(line);
   return lines;
+}
+
+TEST_CASE("both architectures learn, and repeat themselves") {
+  scratch_folder const folder;
+  auto const losses = [&](std::vector<std::string> more) {
+    std::vector<std::string> arguments{"--steps", "60", "--eval-every", "60", "--recipes", "fp32,nvfp4"};
+    arguments.insert(arguments.end(), more.begin(), more.end());
+    auto const r = run_program(small_run(folder, arguments));
+    CAPTURE(r.err);
+    REQUIRE(r.code == 0);
+    std::vector<double> last;
+    for (auto const& line : lines_of(load(folder / "out.csv")))
+      if (line.find(",60,") != std::string::npos) last.push_back(std::stod(line.substr(line.rfind(',') + 1)));
+    REQUIRE(last.size() == 2);
+    return last;
+  };
+  std::vector<std::vector<double>> all;
+  for (std::string const arch : {"gpt", "ngpt"}) {
+    CAPTURE(arch);
+    all.push_back(losses({"--arch", arch}));
+    for (double const loss : all.back()) CHECK(loss < 2.5);
+  }
+  CHECK(all.front() != all.back());
+  CHECK(losses({"--arch", "ngpt"}) == all.back());
+  // What the command line says goes before what the architecture would have.
+  auto const plain_ngpt = losses({"--arch", "ngpt"});
+  CHECK(losses({"--arch", "ngpt", "--lr", "5e-3", "--weight-decay", "0"}) == plain_ngpt);
+  CHECK(losses({"--arch", "ngpt", "--lr", "3e-3"}) != plain_ngpt);
+  CHECK(losses({"--arch", "ngpt", "--weight-decay", "0.1"}) != plain_ngpt);
 }
 
 TEST_CASE("with gnmr the CSV tells what it did at every step, and the table how much") {

@@ -7,16 +7,19 @@
 #include <cstdint>
 #include <numbers>
 #include <span>
+#include <utility>
 #include <vector>
 
-#include "model.hpp"
+#include "parameters.hpp"
+#include "shape.hpp"
 #include "thread_pool.hpp"
 
 namespace char_gpt {
 
-/// Linear warm-up over the first twentieth of the steps, then half a cosine down to a tenth of the peak.
-inline double learning_rate(double peak, int step, int steps) noexcept {
-  int const warmup = std::max(1, steps / 20);
+/// Linear warm-up over the first twentieth of the steps, which nGPT does without, then half a cosine down to a tenth of
+/// the peak.
+inline double learning_rate(double peak, int step, int steps, architecture arch = architecture::gpt) noexcept {
+  int const warmup = arch == architecture::ngpt ? 0 : std::max(1, steps / 20);
   if (step < warmup) return peak * (step + 1) / warmup;
   double const progress = static_cast<double>(step - warmup) / std::max(1, steps - warmup);
   return peak * (0.1 + 0.45 * (1 + std::cos(std::numbers::pi * progress)));

@@ -7,22 +7,10 @@
 #include <Eigen/Core>
 #include <type_traits>
 
+#include "sums.hpp"
+
 namespace char_gpt {
 namespace {
-
-/// f(0) + ... + f(count - 1) in 16 running sums: an order that vector units can follow, and always the same.
-template <class T, class F>
-T sum(std::int64_t count, F const& f) {
-  constexpr int lanes = 16;
-  T lane[lanes] = {};
-  std::int64_t i = 0;
-  for (; i + lanes <= count; i += lanes)
-    for (int j = 0; j < lanes; ++j) lane[j] += f(i + j);
-  for (int j = 0; i < count; ++i, ++j) lane[j] += f(i);
-  for (int half = lanes / 2; half > 0; half /= 2)
-    for (int j = 0; j < half; ++j) lane[j] += lane[j + half];
-  return lane[0];
-}
 
 template <class T>
 using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
@@ -143,12 +131,13 @@ void layer_norm_backward(T* dinp, T* dweight, T* dbias, T const* dout, T const* 
 }
 
 template <class T>
-void attention_forward(T* out, T* probabilities, T const* qkv, sizes s, int width, int heads, thread_pool& pool) {
+void attention_forward(T* out, T* probabilities, T const* qkv, T scale, sizes s, int width, int heads,
+                       thread_pool& pool) {
   pool.run(s.batch * heads, [&](int index) {
     head_place const at = place_of(index, s, width, heads);
     auto const [query, key, value] = projections_of(qkv, at, s.time, width);
     Eigen::Map<matrix<T>> weights{probabilities + at.probabilities, s.time, s.time};
-    weights.noalias() = query * key.transpose() * (T{1} / std::sqrt(T(at.size)));
+    weights.noalias() = query * key.transpose() * scale;
     for (int row = 0; row < s.time; ++row) {
       T* const begin = weights.data() + std::int64_t{row} * s.time;
       softmax(begin, row + 1);
@@ -159,8 +148,8 @@ void attention_forward(T* out, T* probabilities, T const* qkv, sizes s, int widt
 }
 
 template <class T>
-void attention_backward(T* dqkv, T* scratch, T const* dout, T const* qkv, T const* probabilities, sizes s, int width,
-                        int heads, thread_pool& pool) {
+void attention_backward(T* dqkv, T* scratch, T const* dout, T const* qkv, T const* probabilities, T scale, sizes s,
+                        int width, int heads, thread_pool& pool) {
   pool.run(s.batch * heads, [&](int index) {
     head_place const at = place_of(index, s, width, heads);
     auto const [query, key, value] = projections_of(qkv, at, s.time, width);
@@ -169,7 +158,6 @@ void attention_backward(T* dqkv, T* scratch, T const* dout, T const* qkv, T cons
     Eigen::Map<matrix<T> const> const weights{probabilities + at.probabilities, s.time, s.time};
     Eigen::Map<matrix<T>> dscores{scratch + at.probabilities, s.time, s.time};
     dscores.noalias() = dmixed * value.transpose();
-    T const scale = T{1} / std::sqrt(T(at.size));
     for (int row = 0; row < s.time; ++row) {
       T* const d = dscores.data() + std::int64_t{row} * s.time;
       T const* const p = weights.data() + std::int64_t{row} * s.time;

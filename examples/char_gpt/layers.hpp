@@ -32,14 +32,15 @@ template <class T>
 void layer_norm_backward(T* dinp, T* dweight, T* dbias, T const* dout, T const* inp, T const* mean, T const* inverse,
                          T const* weight, std::int64_t rows, int width, thread_pool& pool);
 
-/// Causal attention of `heads` heads. qkv[rows, 3 * width] holds queries, keys, values;
+/// Causal attention of `heads` heads, softmax(scale * q k) v. qkv[rows, 3 * width] holds queries, keys, values;
 /// probabilities[batch, heads, time, time] is kept for the backward pass, which writes dqkv and uses `scratch` of the
 /// same size.
 template <class T>
-void attention_forward(T* out, T* probabilities, T const* qkv, sizes s, int width, int heads, thread_pool& pool);
+void attention_forward(T* out, T* probabilities, T const* qkv, T scale, sizes s, int width, int heads,
+                       thread_pool& pool);
 template <class T>
-void attention_backward(T* dqkv, T* scratch, T const* dout, T const* qkv, T const* probabilities, sizes s, int width,
-                        int heads, thread_pool& pool);
+void attention_backward(T* dqkv, T* scratch, T const* dout, T const* qkv, T const* probabilities, T scale, sizes s,
+                        int width, int heads, thread_pool& pool);
 
 /// The tanh form of GELU. The backward pass replaces `gradient`, given with respect to the output, in place.
 template <class T>

@@ -1,39 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-// A byte-level GPT: its parameters, its forward pass to a loss, its backward pass to gradients.
+// A byte-level GPT or nGPT: its parameters, its forward pass to a loss, its backward pass to gradients.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <string>
+#include <variant>
 #include <vector>
 
+#include "gpt_parts.hpp"
 #include "layers.hpp"
 #include "linear.hpp"
+#include "ngpt_parts.hpp"
+#include "parameters.hpp"
+#include "shape.hpp"
 
 namespace char_gpt {
-
-inline constexpr int byte_values = 256;
-inline constexpr int linears_per_layer = 4;  // that are quantized
-
-struct model_shape {
-  int layers = 2, width = 128, heads = 4, context = 64, batch = 8;
-  constexpr sizes batch_sizes() const noexcept { return {batch, context}; }
-};
-
-/// Bytes that training takes: parameters, gradients, AdamW's moments, activations. In double, as it must not overflow.
-double training_bytes(model_shape const&) noexcept;
-
-/// One tensor within the array of all parameters, and within the array of their gradients.
-struct tensor_place {
-  std::string name;
-  std::int64_t begin, size;
-  bool decays;  // weight decay acts on matrices, not on norms and biases
-};
 
 template <class T>
 class model {
  public:
   model(model_shape const& shape, linear<T> quantized, thread_pool& pool, std::uint64_t seed);
+  model(model const&) = delete;
+  model& operator=(model const&) = delete;
 
   /// The mean loss, in nats a byte, of predicting targets[i] from the tokens up to i; both [batch, context].
   /// `pass` numbers the streams of stochastic rounding: passes with one number round alike.
@@ -42,49 +31,56 @@ class model {
   /// The gradients of the last forward pass, which it uses up.
   void backward();
 
-  std::vector<tensor_place> const& tensors() const noexcept { return tensors_; }
+  /// What the architecture asks of the weights, to be called after each step of an optimizer: nothing of gpt; those of
+  /// ngpt get norm 1 along the dimension that is the width of the residual stream.
+  void constrain();
+
+  std::vector<tensor_place> const& tensors() const noexcept { return parameters_.tensors(); }
 
   /// The quantized linear layers, in the order of the forward pass: where the weight and the bias of each lie together.
   std::vector<tensor_place> const& linears() const noexcept { return linears_; }
   /// How the following passes calculate one of them.
   void use(std::size_t number, linear<T> how) { quantized_[number] = how; }
 
-  std::span<T> parameters() noexcept { return parameters_; }
-  std::span<T> gradients() noexcept { return gradients_; }
+  std::span<T> parameters() noexcept { return parameters_.values(); }
+  std::span<T> gradients() noexcept { return parameters_.gradients(); }
 
   /// Where the following passes note what quantizing does to the operands; null: nowhere.
   void report_to(quantization_report* report) noexcept { work_.report = report; }
 
  private:
-  struct affine {  // offsets of a weight and its bias
+  using values = std::vector<T>;
+  using parts = std::variant<gpt_parts<T>, ngpt_parts<T>>;
+
+  struct affine {  // offsets of a weight and its bias, which is below 0 where there is none
     std::int64_t weight, bias;
   };
   struct layer_tensors {
-    affine norm1, qkv, projection, norm2, expand, contract;
-  };
-  struct normalized {
-    std::vector<T> out, mean, inverse;
+    affine qkv, projection, expand, contract;
   };
   struct layer_values {
-    normalized norm1, norm2;
-    std::vector<T> qkv, probabilities, mixed, middle, expanded, activated, out;
+    values qkv, probabilities, mixed, middle, expanded, activated, out;
   };
 
-  std::int64_t add(std::string name, std::int64_t size, bool decays);
-  affine add_norm(std::string const& name);
-  affine add_linear(std::string const& name, int in, int out);
+  parts parts_of(architecture arch);
+  template <class P>
+  void add_tensors(P& p);
+  affine add_linear(std::string const& name, int in, int out, double deviation, bool has_bias);
   void allocate();
-  void initialize(std::uint64_t seed);
 
-  void normalize(normalized& to, std::vector<T> const& from, affine at);
-  void normalize_backward(std::vector<T>& dinp, std::vector<T> const& dout, normalized const& values,
-                          std::vector<T> const& inp, affine at);
-  void apply(std::vector<T>& out, std::vector<T> const& inp, affine at, int in, int out_width, int number);
-  void apply_backward(std::vector<T>& dinp, std::vector<T> const& dout, std::vector<T> const& inp, affine at, int in,
-                      int out_width, int number);
-  void layer_forward(int layer, std::vector<T> const& inp);
-  void layer_backward(int layer, std::vector<T> const& inp);
-  std::vector<T> const& input_of(int layer) const;
+  void apply(values& out, values const& inp, affine at, int in, int out_width, int number);
+  void apply_backward(values& dinp, values const& dout, values const& inp, affine at, int in, int out_width,
+                      int number);
+  template <class P>
+  void layer_forward(P& p, std::size_t layer);
+  template <class P>
+  void layer_backward(P& p, std::size_t layer);
+  template <class P>
+  void stack_forward(P& p);
+  template <class P>
+  void stack_backward(P& p);
+  values const& input_of(std::size_t layer) const { return layer == 0 ? embedded_ : values_[layer - 1].out; }
+  std::size_t depth() const noexcept { return static_cast<std::size_t>(shape_.layers); }
 
   model_shape shape_;
   sizes sizes_;
@@ -94,17 +90,16 @@ class model {
   thread_pool& pool_;
   std::uint64_t pass_ = 0;
 
-  std::vector<tensor_place> tensors_, linears_;
+  parameter_set<T> parameters_;
+  parts parts_;
+  std::vector<tensor_place> linears_;
   std::int64_t token_table_, position_table_, head_;
   std::vector<layer_tensors> layers_;
-  affine final_norm_;
-  std::vector<T> parameters_, gradients_;
 
   std::vector<std::uint8_t> tokens_;
-  std::vector<T> embedded_, logits_, row_losses_;
+  values embedded_, logits_, row_losses_;
   std::vector<layer_values> values_;
-  normalized final_;
-  std::vector<T> dstream_, dnarrow_, dwide_, dqkv_, dscores_;  // of the residual stream and within a layer
+  values dstream_, dnarrow_, dwide_, dqkv_, dscores_;  // of the residual stream and within a layer
 };
 
 }  // namespace char_gpt

@@ -68,6 +68,7 @@ void check(options const& o) {
   require_within("--weight-decay", o.weight_decay, 0, 1);
   require_within("--clip", o.clip, 1e-12, 1e12);
   require_within("--max-memory", o.max_memory, 0.001, 1e6);
+  require(o.arch == "gpt" || o.arch == "ngpt", "--arch must be gpt or ngpt, not '" + o.arch + "'");
   require(o.shape.width % o.shape.heads == 0, "--width must be a multiple of --heads, and " +
                                                   std::to_string(o.shape.width) + " is none of " +
                                                   std::to_string(o.shape.heads));
@@ -92,6 +93,8 @@ void declare_training(CLI::App& app, options& o) {
   app.add_option("--steps", o.steps, "training steps");
   app.add_option("--seed", o.seed, "seed of weights, batches and stochastic rounding");
   app.add_option("--csv", o.csv, "write what the table is made from to this file");
+  app.add_option("--arch", o.arch,
+                 "gpt, or ngpt: weights and states of norm 1, its own --lr and --weight-decay, no warm-up");
   app.add_option("--layers", o.shape.layers, "transformer layers");
   app.add_option("--width", o.shape.width, "width of the residual stream");
   app.add_option("--heads", o.shape.heads, "attention heads");
@@ -120,6 +123,14 @@ void declare_comparison(CLI::App& app, options& o) {
   app.add_option("--alpha", o.alpha, "gnmr's threshold of the ratio");
   app.add_option("--beta", o.beta, "gnmr's threshold of the jump");
   app.add_option("--budget", o.budget, "linear layers on the safe recipe at most, 0 for a quarter of them");
+}
+
+/// --arch, which leaves alone what the command line says.
+void apply_architecture(CLI::App const& line, options& o) {
+  auto const said = o;
+  if (o.arch == "ngpt") set_architecture(o, architecture::ngpt);
+  if (line.count("--lr") > 0) o.learning_rate = said.learning_rate;
+  if (line.count("--weight-decay") > 0) o.weight_decay = said.weight_decay;
 }
 
 /// The studies have sizes of their own: many trainings that take minutes together.
@@ -176,6 +187,15 @@ int budget_of(options const& o) noexcept {
   return o.budget > 0 ? o.budget : (units + 3) / 4;
 }
 
+void set_architecture(options& o, architecture arch) noexcept {
+  if (o.shape.arch == arch) return;
+  bool const unit = arch == architecture::ngpt;
+  o.shape.arch = arch;
+  o.arch = unit ? "ngpt" : "gpt";
+  o.learning_rate = unit ? 5e-3 : options{}.learning_rate;
+  o.weight_decay = unit ? 0 : options{}.weight_decay;
+}
+
 std::optional<options> parse_options(int argc, char const* const* argv, std::ostream& out) {
   options o;
   CLI::App app{"Trains a byte-level GPT once for each recipe and compares the losses.", "char_gpt"};
@@ -192,8 +212,11 @@ std::optional<options> parse_options(int argc, char const* const* argv, std::ost
   } catch (CLI::ParseError const& error) {
     throw usage_error{error.what()};
   }
-  for (std::size_t i = 0; i < apps.size(); ++i)
+  apply_architecture(app, o);
+  for (std::size_t i = 0; i < apps.size(); ++i) {
+    apply_architecture(*apps[i], of_study[i]);
     if (apps[i]->parsed()) o = of_study[i];
+  }
   check(o);
   if (o.threads == 0) o.threads = std::clamp(static_cast<int>(std::thread::hardware_concurrency()), 1, 8);
   return o;

@@ -26,6 +26,7 @@ struct options {
   double learning_rate = 3e-3, weight_decay = 0.1, clip = 1, max_memory = 2;  // the last in GiB
   std::int64_t seed = 1;
   bool quiet = false;
+  std::string arch = "gpt";
 
   // of --controller gnmr; a budget of 0 is a quarter of the linear layers
   std::string controller = "none", safe = "mxfp8";
@@ -39,6 +40,9 @@ struct options {
 
 /// The linear layers that a controller may have on the safe path: as many as the option says, or a quarter of them.
 int budget_of(options const& o) noexcept;
+
+/// Turns options for one architecture into those for another, with its learning rate and its weight decay.
+void set_architecture(options& o, architecture arch) noexcept;
 
 /// The options, or nothing where help was asked for and printed to `out`. Throws usage_error.
 std::optional<options> parse_options(int argc, char const* const* argv, std::ostream& out);

@@ -67,6 +67,7 @@ outcome train_stored(options const& o, split_text const& text, thread_pool& pool
     before.assign(gpt.parameters().begin(), gpt.parameters().end());
     optimizer.step(gpt.parameters(), gpt.gradients(), clip_factor(gpt.gradients(), o.clip),
                    falling_rate(o.learning_rate, step, o.steps), pool);
+    gpt.constrain();
     auto const counts = store<F>(gpt, before);
     result.lost.push_back(counts.lost / std::max(1.0, counts.updates));
     if (step == forecast_step(o)) result.at_forecast = counts;

@@ -87,7 +87,8 @@ result train(options const& o, split_text const& text, trainee const& what, thre
     double const loss = gpt.forward(batch.tokens.data(), batch.targets.data(), static_cast<std::uint64_t>(step));
     gpt.backward();
     optimizer.step(gpt.parameters(), gpt.gradients(), clip_factor(gpt.gradients(), o.clip),
-                   learning_rate(o.learning_rate, step, o.steps), pool);
+                   learning_rate(o.learning_rate, step, o.steps, o.shape.arch), pool);
+    gpt.constrain();
     if (what.who.who != chooser::none) r.steps.push_back(chooses.step(unit_norms(gpt)));
     if (what.who.who != chooser::none || what.layers.changes())
       choose_recipes(chooses, gpt, what, static_cast<double>(step + 1) / o.steps);
