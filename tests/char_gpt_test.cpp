@@ -646,6 +646,7 @@ TEST_CASE("bad options end with exit code 2 and one sentence") {
       {{"--controller", "best"}, "--controller must be none or gnmr"},
       {{"--safe", "fp31"}, "unknown recipe 'fp31' for --safe"},
       {{"--arch", "rnn"}, "--arch must be gpt or ngpt, not 'rnn'"},
+      {{"--adam-state", "int2"}, "--adam-state must be fp32, bf16, fp8 or fp4, not 'int2'"},
       {{"--alpha", "0"}, "--alpha must be"},
       {{"--beta", "inf"}, "--beta must be"},
       {{"--budget", "-1"}, "--budget must be"},
@@ -783,7 +784,7 @@ std::vector<std::string> lines_of(std::string const& text) {
   return lines;
 }
 
-TEST_CASE("both architectures learn, and repeat themselves") {
+TEST_CASE("both architectures learn, with moments of every format, and repeat themselves") {
   scratch_folder const folder;
   auto const losses = [&](std::vector<std::string> more) {
     std::vector<std::string> arguments{"--steps", "60", "--eval-every", "60", "--recipes", "fp32,nvfp4"};
@@ -798,13 +799,16 @@ TEST_CASE("both architectures learn, and repeat themselves") {
     return last;
   };
   std::vector<std::vector<double>> all;
-  for (std::string const arch : {"gpt", "ngpt"}) {
-    CAPTURE(arch);
-    all.push_back(losses({"--arch", arch}));
-    for (double const loss : all.back()) CHECK(loss < 2.5);
-  }
-  CHECK(all.front() != all.back());
-  CHECK(losses({"--arch", "ngpt"}) == all.back());
+  for (std::string const arch : {"gpt", "ngpt"})
+    for (std::string const state : {"fp32", "bf16", "fp8", "fp4"}) {
+      CAPTURE(arch);
+      CAPTURE(state);
+      all.push_back(losses({"--arch", arch, "--adam-state", state}));
+      for (double const loss : all.back()) CHECK(loss < 2.5);
+    }
+  std::sort(all.begin(), all.end());
+  CHECK(std::adjacent_find(all.begin(), all.end()) == all.end());  // each is a training of its own
+  CHECK(losses({"--arch", "ngpt", "--adam-state", "fp8"}) == losses({"--arch", "ngpt", "--adam-state", "fp8"}));
   // What the command line says goes before what the architecture would have.
   auto const plain_ngpt = losses({"--arch", "ngpt"});
   CHECK(losses({"--arch", "ngpt", "--lr", "5e-3", "--weight-decay", "0"}) == plain_ngpt);

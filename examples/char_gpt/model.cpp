@@ -13,7 +13,7 @@ loft::recipe<> const float_recipe{};
 
 }  // namespace
 
-double training_bytes(model_shape const& s) noexcept {
+double training_bytes(model_shape const& s, double moment_bytes) noexcept {
   bool const unit = s.arch == architecture::ngpt;
   double const width = s.width, layers = s.layers, context = s.context, rows = context * s.batch;
   double const matrices = 12 * layers * width * width + (2 * byte_values + context) * width;
@@ -21,7 +21,7 @@ double training_bytes(model_shape const& s) noexcept {
   double const scores = s.heads * context;
   double const shared = layers * (16 * width + 4 + scores) + 26 * width + 4 + scores + byte_values;
   double const per_row = shared + (unit ? 8 * width + 2 * s.heads + byte_values : 0);
-  return sizeof(float) * (4 * (matrices + vectors) + rows * per_row);
+  return (2 * sizeof(float) + moment_bytes) * (matrices + vectors) + sizeof(float) * rows * per_row;
 }
 
 template <class T>

@@ -12,6 +12,7 @@
 
 #include "errors.hpp"
 #include "recipe_table.hpp"
+#include "moments.hpp"
 #include "report.hpp"
 
 namespace char_gpt {
@@ -69,10 +70,12 @@ void check(options const& o) {
   require_within("--clip", o.clip, 1e-12, 1e12);
   require_within("--max-memory", o.max_memory, 0.001, 1e6);
   require(o.arch == "gpt" || o.arch == "ngpt", "--arch must be gpt or ngpt, not '" + o.arch + "'");
+  require(moment_format_of(o.adam_state).has_value(),
+          "--adam-state must be fp32, bf16, fp8 or fp4, not '" + o.adam_state + "'");
   require(o.shape.width % o.shape.heads == 0, "--width must be a multiple of --heads, and " +
                                                   std::to_string(o.shape.width) + " is none of " +
                                                   std::to_string(o.shape.heads));
-  double const gibibytes = training_bytes(o.shape) / (1 << 30);
+  double const gibibytes = training_bytes(o.shape, moment_bytes(*moment_format_of(o.adam_state))) / (1 << 30);
   require(gibibytes <= o.max_memory, "a model of this size needs " + spelt(gibibytes) +
                                          " GiB of memory, above --max-memory " + spelt(o.max_memory));
   check_choices(o);
@@ -95,6 +98,8 @@ void declare_training(CLI::App& app, options& o) {
   app.add_option("--csv", o.csv, "write what the table is made from to this file");
   app.add_option("--arch", o.arch,
                  "gpt, or ngpt: weights and states of norm 1, its own --lr and --weight-decay, no warm-up");
+  app.add_option("--adam-state", o.adam_state,
+                 "AdamW's moments: fp32, bf16, fp8 or fp4, of 8, 4, 2.1 or 1.6 bytes a parameter");
   app.add_option("--layers", o.shape.layers, "transformer layers");
   app.add_option("--width", o.shape.width, "width of the residual stream");
   app.add_option("--heads", o.shape.heads, "attention heads");

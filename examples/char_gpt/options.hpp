@@ -26,7 +26,7 @@ struct options {
   double learning_rate = 3e-3, weight_decay = 0.1, clip = 1, max_memory = 2;  // the last in GiB
   std::int64_t seed = 1;
   bool quiet = false;
-  std::string arch = "gpt";
+  std::string arch = "gpt", adam_state = "fp32";
 
   // of --controller gnmr; a budget of 0 is a quarter of the linear layers
   std::string controller = "none", safe = "mxfp8";

@@ -23,7 +23,8 @@ struct model_shape {
   constexpr int head_size() const noexcept { return width / heads; }
 };
 
-/// Bytes that training takes: parameters, gradients, AdamW's moments, activations. In double, as it must not overflow.
-double training_bytes(model_shape const&) noexcept;
+/// Bytes that training takes: parameters, gradients, AdamW's moments of a parameter, activations. In double, as it must
+/// not overflow.
+double training_bytes(model_shape const&, double moment_bytes = 2 * sizeof(float)) noexcept;
 
 }  // namespace char_gpt

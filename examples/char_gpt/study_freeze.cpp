@@ -55,7 +55,7 @@ template <class F>
 outcome train_stored(options const& o, split_text const& text, thread_pool& pool, std::string const& name) {
   auto const seed = static_cast<std::uint64_t>(o.seed);
   model<float> gpt{o.shape, linear<float>{in_float}, pool, seed};
-  adamw optimizer{gpt.tensors(), gpt.parameters().size(), o.weight_decay};
+  adamw optimizer{gpt.tensors(), gpt.parameters().size(), o.weight_decay, *moment_format_of(o.adam_state), seed};
   random_batches batches{text.train, o.shape.batch_sizes(), seed};
   outcome result{name, 0, {}, {}};
   std::vector<float> before(gpt.parameters().begin(), gpt.parameters().end());

@@ -68,7 +68,7 @@ result train(options const& o, split_text const& text, trainee const& what, thre
   auto const seed = static_cast<std::uint64_t>(o.seed);
   model<float> gpt{o.shape, what.layers.at({}, 0), pool, seed};
   controller chooses{what.who, gpt.linears().size()};
-  adamw optimizer{gpt.tensors(), gpt.parameters().size(), o.weight_decay};
+  adamw optimizer{gpt.tensors(), gpt.parameters().size(), o.weight_decay, *moment_format_of(o.adam_state), seed};
   random_batches batches{text.train, o.shape.batch_sizes(), seed};
   auto const validation = even_batches(text.validation, o.shape.batch_sizes(), o.eval_batches);
   progress line{what.name, o.steps, o.shape.batch_sizes().rows(), o.quiet};
