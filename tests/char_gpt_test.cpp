@@ -13,8 +13,10 @@
 #include <random>
 #include <sstream>
 
+#include <loft/recipes.hpp>
 #include "controller.hpp"
 #include "errors.hpp"
+
 #include "linear.hpp"
 #include "model.hpp"
 #include "program.hpp"
@@ -257,7 +259,9 @@ TEST_CASE("a product of nGPT stays within what unit vectors allow") {
 
 // ---- the linear layer ----
 
-constexpr int batch_size = 2, time_size = 32, in_size = 32, out_size = 48, row_count = batch_size * time_size;
+// Each sum is over as many numbers as the longest rotation takes, or a multiple of that.
+constexpr int batch_size = 2, time_size = 64, in_size = 128, out_size = 256, row_count = batch_size * time_size;
+constexpr output_columns whole_rows{out_size, out_size};
 
 struct linear_data {
   std::vector<float> inp = normal_values(row_count * in_size, 1), weight = normal_values(out_size * in_size, 2),
@@ -272,12 +276,12 @@ struct linear_result {
 template <class R>
 linear_result run_linear(linear_data const& d, R const& recipe, int threads = 2) {
   thread_pool pool{threads};
-  workspace<float> work{.pool = pool, .seed = 11, .stream = 600};
+  workspace<float> work{.pool = pool, .seed = 11, .stream = 100};
   linear_result r;
-  matmul_forward(r.out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, out_size,
+  matmul_forward(r.out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, whole_rows,
                  recipe, work);
   matmul_backward(r.dinp.data(), r.dweight.data(), r.dbias.data(), d.dout.data(), d.inp.data(), d.weight.data(),
-                  batch_size, time_size, in_size, out_size, recipe, work);
+                  batch_size, time_size, in_size, whole_rows, recipe, work);
   return r;
 }
 
@@ -291,13 +295,11 @@ std::vector<float> moved(std::vector<float> const& m, int rows, int cols) {
 }
 
 template <class O>
-std::vector<float> quantized(std::vector<float> m, int rows, int cols, O const& how, slot at) {
-  if constexpr (!std::is_same_v<O, loft::none>) {
-    loft::matrix_view<float> const view{m.data(), rows, cols, cols};
-    REQUIRE(loft::fake_quantize(view, view, loft::reseed(how, 11, 600 + static_cast<std::uint64_t>(at))) ==
-            loft::status::ok);
-  }
-  return m;
+std::vector<float> quantized(std::vector<float> const& m, int rows, int cols, O const& how) {
+  std::vector<float> result(m.size());
+  REQUIRE(fake_quantize(loft::matrix_view<float const>{m.data(), rows, cols, cols},
+                        loft::matrix_view<float>{result.data(), rows, cols, cols}, how) == loft::status::ok);
+  return result;
 }
 
 /// left [rows, depth] * right [cols, depth]^T in double.
@@ -333,34 +335,64 @@ struct expected_products {
   expected_products(linear_data const& d, R const& r) {
     auto const weight_t = moved(d.weight, out_size, in_size), dout_t = moved(d.dout, row_count, out_size),
                inp_t = moved(d.inp, row_count, in_size);
-    out = product_of(quantized(d.inp, row_count, in_size, r.fprop.left, fprop_left),
-                     quantized(d.weight, out_size, in_size, r.fprop.right, fprop_right), row_count, out_size, in_size);
+    out = product_of(quantized(d.inp, row_count, in_size, r.fprop.left),
+                     quantized(d.weight, out_size, in_size, r.fprop.right), row_count, out_size, in_size);
     for (std::size_t i = 0; i < out.size(); ++i) out[i] += static_cast<double>(d.bias[i % out_size]);
-    dinp = product_of(quantized(d.dout, row_count, out_size, r.dgrad.left, dgrad_left),
-                      quantized(weight_t, in_size, out_size, r.dgrad.right, dgrad_right), row_count, in_size, out_size);
-    dweight =
-        product_of(quantized(dout_t, out_size, row_count, r.wgrad.left, wgrad_left),
-                   quantized(inp_t, in_size, row_count, r.wgrad.right, wgrad_right), out_size, in_size, row_count);
+    dinp = product_of(quantized(d.dout, row_count, out_size, r.dgrad.left),
+                      quantized(weight_t, in_size, out_size, r.dgrad.right), row_count, in_size, out_size);
+    dweight = product_of(quantized(dout_t, out_size, row_count, r.wgrad.left),
+                         quantized(inp_t, in_size, row_count, r.wgrad.right), out_size, in_size, row_count);
+    if constexpr (requires { r.estimator; }) {
+      std::vector<float> factors(d.weight.size(), 1);
+      loft::matrix_view<float const> const w{d.weight.data(), out_size, in_size, in_size};
+      REQUIRE(loft::estimate_gradient(loft::matrix_view<float>{factors.data(), out_size, in_size, in_size}, w,
+                                      r.fprop.right, r.estimator) == loft::status::ok);
+      for (std::size_t i = 0; i < factors.size(); ++i) dweight[i] *= static_cast<double>(factors[i]);
+    }
   }
 };
 
 TEST_CASE("with every named recipe the three products are those of explicit transposes") {
   linear_data const d;
-  for (auto const name : loft::recipe_names) {
-    CAPTURE(std::string{name});
-    REQUIRE(loft::visit_recipe(name, [&](auto const& recipe) {
-      expected_products const expected{d, recipe};
-      auto const r = run_linear(d, recipe);
-      CHECK(distance(r.out, expected.out) < 1e-6);
-      CHECK(distance(r.dinp, expected.dinp) < 1e-6);
-      CHECK(distance(r.dweight, expected.dweight) < 1e-6);
-      for (std::size_t i = 0; i < out_size; ++i) {
-        double sum = 0;
-        for (std::size_t row = 0; row < row_count; ++row) sum += static_cast<double>(d.dout[row * out_size + i]);
-        CHECK(static_cast<double>(r.dbias[i]) == doctest::Approx(sum).epsilon(1e-4));
-      }
-    }));
-  }
+  loft::for_each_recipe([&](char const* name, auto const& plan) {
+    CAPTURE(name);
+    expected_products const expected{d, loft::reseed(plan.main, 11, 100)};
+    auto const r = run_linear(d, plan.main);
+    CHECK(distance(r.out, expected.out) < 1e-6);
+    CHECK(distance(r.dinp, expected.dinp) < 1e-6);
+    CHECK(distance(r.dweight, expected.dweight) < 1e-6);
+    for (std::size_t i = 0; i < out_size; ++i) {
+      double sum = 0;
+      for (std::size_t row = 0; row < row_count; ++row) sum += static_cast<double>(d.dout[row * out_size + i]);
+      CHECK(static_cast<double>(r.dbias[i]) == doctest::Approx(sum).epsilon(1e-3));
+    }
+  });
+}
+
+TEST_CASE("a layer that writes columns of a wider matrix is the layer") {
+  linear_data const d;
+  loft::recipes::mxfp4 const recipe;
+  auto const whole = run_linear(d, recipe);
+  thread_pool pool{2};
+  workspace<float> work{.pool = pool, .seed = 11, .stream = 100};
+  constexpr int wide = out_size + 40;
+  std::vector<float> out(row_count * wide, 7), dout(row_count * wide, 7);
+  for (std::size_t row = 0; row < row_count; ++row)
+    std::copy_n(d.dout.begin() + static_cast<std::ptrdiff_t>(row * out_size), out_size,
+                dout.begin() + static_cast<std::ptrdiff_t>(row * wide + 24));
+  linear_result r;
+  matmul_forward(out.data() + 24, d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size,
+                 {out_size, wide}, recipe, work);
+  matmul_backward(r.dinp.data(), r.dweight.data(), r.dbias.data(), dout.data() + 24, d.inp.data(), d.weight.data(),
+                  batch_size, time_size, in_size, {out_size, wide}, recipe, work);
+  for (std::size_t row = 0; row < row_count; ++row)
+    for (std::size_t col = 0; col < wide; ++col) {
+      bool const inside = col >= 24 && col < 24 + out_size;
+      CHECK(out[row * wide + col] == (inside ? whole.out[row * out_size + col - 24] : 7));
+    }
+  CHECK(r.dinp == whole.dinp);
+  CHECK(r.dweight == whole.dweight);
+  CHECK(r.dbias == whole.dbias);
 }
 
 TEST_CASE("each of the six operands is quantized by its own entry of the recipe") {
@@ -391,9 +423,9 @@ TEST_CASE("each of the six operands is quantized by its own entry of the recipe"
 TEST_CASE("blocks along the wrong dimension are told apart") {
   linear_data const d;
   loft::recipe<loft::product<>, loft::product<loft::none, loft::operand<loft::mxfp4>>> const recipe;
-  auto const wrong = product_of(
-      d.dout, moved(quantized(d.weight, out_size, in_size, recipe.dgrad.right, dgrad_right), out_size, in_size),
-      row_count, in_size, out_size);
+  auto const wrong =
+      product_of(d.dout, moved(quantized(d.weight, out_size, in_size, recipe.dgrad.right), out_size, in_size),
+                 row_count, in_size, out_size);
   CHECK(distance(run_linear(d, recipe).dinp, wrong) > 1e-2);
 }
 
@@ -406,7 +438,11 @@ struct by_token {
 
 TEST_CASE("what is kept for the backward pass is quantized token by token, and only there") {
   linear_data const d;
-  loft::recipe<loft::product<>, loft::product<>, loft::product<loft::none, kept<loft::operand<by_token>>>> const recipe;
+  struct keeping {
+    loft::product<> fprop{}, dgrad{};
+    loft::product<loft::none, loft::stored<loft::operand<by_token>>> wgrad{};
+    loft::operand<by_token> keeps{};
+  } const recipe;
   auto const r = run_linear(d, recipe), exact = run_linear(d, plain);
   CHECK(r.out == exact.out);
   CHECK(r.dinp == exact.dinp);
@@ -455,6 +491,52 @@ TEST_CASE("each linear layer takes its own path") {
   CHECK(std::adjacent_find(losses.begin(), losses.end()) == losses.end());  // no two layers are the same one
 }
 
+TEST_CASE("a plan gives each layer its recipe, and values their own") {
+  thread_pool pool{1};
+  constexpr model_shape shape{.layers = 4, .width = 32, .heads = 2, .context = 16, .batch = 2};
+  std::vector<std::uint8_t> const tokens(32, 'a'), targets(32, 'b');
+  using coarse = loft::recipes::mxfp4;
+  auto const loss_of = [&](loft::exceptions const& except) {
+    loft::plan<coarse> const plan{.except = except};
+    planned_linears<float> const layers{plan};
+    model<float> gpt{shape, linear<float>{plain}, pool, 3};
+    for (std::size_t i = 0; i < gpt.linears().size(); ++i) {
+      auto place = gpt.place_of(i);
+      auto const first = layers.at(place, 0);
+      if (place.role != loft::layer_role::query_key) {
+        gpt.use(i, first);
+        continue;
+      }
+      place.role = loft::layer_role::value;
+      gpt.use(i, first, layers.at(place, 0));
+    }
+    return gpt.forward(tokens.data(), targets.data(), 0);
+  };
+  CHECK(loss_of({.from = 0}) == [&] {
+    model<float> gpt{shape, linear<float>{plain}, pool, 3};
+    return gpt.forward(tokens.data(), targets.data(), 0);
+  }());
+  std::vector<double> losses;
+  for (auto const& except :
+       {loft::exceptions{}, loft::exceptions{.first = 0.25}, loft::exceptions{.last = 0.25},
+        loft::exceptions{.last = 0.5}, loft::exceptions{.query_key = true}, loft::exceptions{.from = 0}})
+    losses.push_back(loss_of(except));
+  std::sort(losses.begin(), losses.end());
+  CHECK(std::adjacent_find(losses.begin(), losses.end()) == losses.end());  // no two are the same
+
+  // Two products of queries and keys, and of values, are what one product of all three is.
+  model<float> whole{shape, linear<float>{plain}, pool, 3}, split{shape, linear<float>{plain}, pool, 3};
+  for (std::size_t i = 0; i < 16; i += 4) split.use(i, linear<float>{plain}, linear<float>{plain});
+  CHECK(whole.place_of(13).role == loft::layer_role::attention_projection);
+  CHECK(whole.place_of(13).block == 3);
+  CHECK(split.forward(tokens.data(), targets.data(), 0) ==
+        doctest::Approx(whole.forward(tokens.data(), targets.data(), 0)).epsilon(1e-6));
+  whole.backward();
+  split.backward();
+  for (std::size_t i = 0; i < whole.gradients().size(); ++i)
+    CHECK(split.gradients()[i] == doctest::Approx(whole.gradients()[i]).epsilon(1e-3).scale(1e-3));
+}
+
 TEST_CASE("the controllers choose as they say") {
   loft::gnmr_options const how{.alpha = 1.5, .max_active = 2};
   controller none{{}, 5}, gnmr{{.who = chooser::gnmr, .options = how}, 5},
@@ -488,14 +570,14 @@ TEST_CASE("the type-erased layer is the layer, backward accumulates, and threads
   loft::recipes::nvfp4 const recipe;
   auto const once = run_linear(d, recipe, 1);
   thread_pool pool{3};
-  workspace<float> work{.pool = pool, .seed = 11, .stream = 600};
+  workspace<float> work{.pool = pool, .seed = 11, .stream = 100};
   linear<float> const layer{recipe};
   linear_result r;
-  layer.forward(r.out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, out_size,
+  layer.forward(r.out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, whole_rows,
                 work);
   for (int i = 0; i < 2; ++i)
     layer.backward(r.dinp.data(), r.dweight.data(), r.dbias.data(), d.dout.data(), d.inp.data(), d.weight.data(),
-                   batch_size, time_size, in_size, out_size, work);
+                   batch_size, time_size, in_size, whole_rows, work);
   CHECK(r.out == once.out);
   for (std::size_t i = 0; i < r.dinp.size(); ++i) CHECK(r.dinp[i] == 2 * once.dinp[i]);
   for (std::size_t i = 0; i < r.dweight.size(); ++i) CHECK(r.dweight[i] == 2 * once.dweight[i]);
@@ -509,9 +591,9 @@ TEST_CASE("the report tells bits and noise of each operand") {
   workspace<float> work{.pool = pool, .report = &report};
   loft::recipe<loft::product<loft::none, how>> const recipe;
   std::vector<float> out(row_count * out_size);
-  matmul_forward(out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, out_size,
+  matmul_forward(out.data(), d.inp.data(), d.weight.data(), d.bias.data(), batch_size, time_size, in_size, whole_rows,
                  recipe, work);
-  auto const copy = quantized(d.weight, out_size, in_size, how{}, fprop_right);
+  auto const copy = quantized(d.weight, out_size, in_size, how{});
   double signal = 0, noise = 0;
   for (std::size_t i = 0; i < copy.size(); ++i) {
     signal += std::pow(static_cast<double>(d.weight[i]), 2);
@@ -531,7 +613,7 @@ TEST_CASE("what LOFT refuses is an error with its message") {
   loft::recipe<loft::product<turned, turned>> const recipe;
   std::vector<float> values(1000);
   CHECK_THROWS_WITH_AS(matmul_forward<>(values.data(), values.data() + 100, values.data() + 500,
-                                        static_cast<float const*>(nullptr), 1, 4, 24, 8, recipe, work),
+                                        static_cast<float const*>(nullptr), 1, 4, 24, {8, 8}, recipe, work),
                        loft::message(loft::status::rotation_does_not_divide), std::runtime_error);
 }
 

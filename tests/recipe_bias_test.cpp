@@ -32,7 +32,8 @@ constexpr bool is_random(O const& how) {
   else if constexpr (requires { how.rounding; }) return requires {
       how.rounding.seed;
     }
-  || requires { how.rule.seed; };
+  || requires { how.rule.seed; }
+  || requires { how.rotation.seed; };
   else return false; }
 
 template <class O>
@@ -105,30 +106,59 @@ bool is_unbiased(bias const& b) {
   return std::abs(b.relative) <= 4 * b.deviation && std::abs(b.chi_square - 1) <= 4 * std::sqrt(3 / outputs);
 }
 
-/// The biases of the published recipes whose stochastic rounding meets values beyond the largest code, where it can only
-/// round down: `relative` of Dgrad and Wgrad on normal data, in per cent.
-struct published {
+/// The products of published recipes whose mean is off, and by how much on normal data, in per cent: they are a little
+/// short where a scale is rounded down and stochastic rounding meets values beyond the largest code, which it can only
+/// round down. Rounding to nearest behind random signs is not unbiased to begin with, and off by so much.
+struct known_bias {
   std::string_view name;
-  double dgrad, wgrad;
+  char product;
+  double relative;
 };
-constexpr published biased[] = {
-    {"mxfp4_sr", 0, 0},
+constexpr known_bias known[] = {
+    {"mxfp4_sr", 'W', -0.38},
+    {"mxfp4_random_hadamard", 'F', -1.96},
+    {"nvfp4", 'D', -0.34},
+    {"nvfp4", 'W', -0.23},
+    {"nvfp4_ngpt", 'D', -0.29},
+    {"nvfp4_ngpt", 'W', -0.29},
+    {"hif4", 'F', -1.17},
+    {"fp4_all_the_way", 'D', -0.33},
+    {"fp4_all_the_way", 'W', -0.85},
+    {"tetrajet2", 'D', -0.52},
 };
+
+double known_bias_of(std::string_view name, char product) {
+  for (auto const& k : known)
+    if (k.name == name && k.product == product) return k.relative / 100;
+  return 0;
+}
 
 }  // namespace
 
 TEST_CASE("the mean of a stochastic recipe's products is the exact product, or as far off as is known") {
-  for_each_recipe([](std::string_view name, auto const& plan) {
-    auto const check = [&](char const* which, auto const& product) {
+  int seen = 0, seen_biased = 0;
+  for_each_recipe([&](std::string_view name, auto const& plan) {
+    auto const check = [&](char which, auto const& product) {
       if (!is_random(product.left) && !is_random(product.right)) return;
       CAPTURE(std::string{name});
       CAPTURE(which);
       bias const b = measure(product);
-      MESSAGE(name << " " << which << ": " << 100 * b.relative << " +- " << 100 * b.deviation << " %, z^2 "
-                   << b.chi_square << (is_unbiased(b) ? "" : "  BIASED"));
+      double const expected = known_bias_of(name, which);
+      MESSAGE(std::string{name} << " " << std::string{which} << ": " << 100 * b.relative << " +- " << 100 * b.deviation
+                                << " %, mean of z^2 " << b.chi_square);
+      ++seen;
+      if (expected == 0) {
+        CHECK(is_unbiased(b));
+      } else {
+        CHECK_FALSE(is_unbiased(b));  // the control: the measure sees biases of this size
+        CHECK(std::abs(b.relative - expected) <= 4 * b.deviation);
+        ++seen_biased;
+      }
     };
-    check("fprop", plan.main.fprop);
-    check("dgrad", plan.main.dgrad);
-    check("wgrad", plan.main.wgrad);
+    check('F', plan.main.fprop);  // products of one type have one mean
+    if constexpr (!std::is_same_v<decltype(plan.main.dgrad), decltype(plan.main.fprop)>) check('D', plan.main.dgrad);
+    if constexpr (!std::is_same_v<decltype(plan.main.wgrad), decltype(plan.main.dgrad)>) check('W', plan.main.wgrad);
   });
+  CHECK(seen_biased == static_cast<int>(std::size(known)));
+  CHECK(seen > seen_biased);
 }

@@ -265,6 +265,8 @@ class linear {
   }
   void keep(T* values, std::int64_t rows, int cols) const { keep_(values, rows, cols, recipe_); }
 
+  friend bool operator==(linear const& a, linear const& b) noexcept { return a.recipe_ == b.recipe_; }
+
  private:
   void const* recipe_;
   void (*forward_)(T*, T const*, T const*, T const*, int, int, int, output_columns, void const*, workspace<T>&);

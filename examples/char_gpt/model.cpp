@@ -29,6 +29,7 @@ model<T>::model(model_shape const& shape, linear<T> quantized, thread_pool& pool
     : shape_{shape},
       sizes_{shape.batch_sizes()},
       quantized_(static_cast<std::size_t>(shape.layers * linears_per_layer), quantized),
+      for_values_(quantized_.size()),
       plain_{float_recipe},
       work_{.pool = pool, .seed = seed},
       plain_work_{.pool = pool},
@@ -121,25 +122,47 @@ void model<T>::constrain() {
 }
 
 template <class T>
+loft::layer_place model<T>::place_of(std::size_t number) const noexcept {
+  constexpr loft::layer_role roles[linears_per_layer] = {loft::layer_role::query_key,
+                                                         loft::layer_role::attention_projection, loft::layer_role::mlp,
+                                                         loft::layer_role::mlp};
+  return {static_cast<int>(number / linears_per_layer), shape_.layers, roles[number % linears_per_layer]};
+}
+
+/// Calls f(layer, first output, outputs) for the products that a linear layer consists of: one, or two where values have
+/// a recipe of their own. Each has a stream of its own.
+template <class T>
+template <class F>
+void model<T>::for_products(int number, int out_width, F const& f) {
+  auto const n = static_cast<std::size_t>(number);
+  work_.stream = pass_ * static_cast<std::uint64_t>(shape_.layers * linears_per_layer) + n;
+  auto const& own = for_values_[n];
+  int const first = own ? out_width / 3 * 2 : out_width;  // queries, keys, values
+  f(quantized_[n], 0, first);
+  if (!own) return;
+  work_.stream += std::uint64_t{1} << 60;
+  f(*own, first, out_width - first);
+}
+
+template <class T>
 void model<T>::apply(values& out, values const& inp, affine at, int in, int out_width, int number) {
-  work_.stream =
-      (pass_ * static_cast<std::uint64_t>(shape_.layers * linears_per_layer) + static_cast<std::uint64_t>(number)) *
-      slot_count;
-  quantized_[static_cast<std::size_t>(number)].forward(out.data(), inp.data(), parameters_.values(at.weight),
-                                                       at.bias < 0 ? nullptr : parameters_.values(at.bias),
-                                                       sizes_.batch, sizes_.time, in, out_width, work_);
+  for_products(number, out_width, [&](linear<T> const& layer, int first, int count) {
+    layer.forward(out.data() + first, inp.data(), parameters_.values(at.weight) + std::int64_t{first} * in,
+                  at.bias < 0 ? nullptr : parameters_.values(at.bias) + first, sizes_.batch, sizes_.time, in,
+                  {count, out_width}, work_);
+  });
 }
 
 template <class T>
 void model<T>::apply_backward(values& dinp, values const& dout, values const& inp, affine at, int in, int out_width,
                               int number) {
-  work_.stream =
-      (pass_ * static_cast<std::uint64_t>(shape_.layers * linears_per_layer) + static_cast<std::uint64_t>(number)) *
-      slot_count;
   std::fill(dinp.begin(), dinp.end(), T{0});
-  quantized_[static_cast<std::size_t>(number)].backward(
-      dinp.data(), parameters_.gradients(at.weight), at.bias < 0 ? nullptr : parameters_.gradients(at.bias),
-      dout.data(), inp.data(), parameters_.values(at.weight), sizes_.batch, sizes_.time, in, out_width, work_);
+  for_products(number, out_width, [&](linear<T> const& layer, int first, int count) {
+    std::int64_t const weight = at.weight + std::int64_t{first} * in;
+    layer.backward(dinp.data(), parameters_.gradients(weight),
+                   at.bias < 0 ? nullptr : parameters_.gradients(at.bias) + first, dout.data() + first, inp.data(),
+                   parameters_.values(weight), sizes_.batch, sizes_.time, in, {count, out_width}, work_);
+  });
 }
 
 template <class T>
@@ -197,7 +220,7 @@ void model<T>::stack_forward(P& p) {
   p.embed(embedded_);
   for (std::size_t i = 0; i < depth(); ++i) layer_forward(p, i);
   plain_.forward(logits_.data(), p.read(2 * depth(), input_of(depth())).data(), parameters_.values(head_), nullptr,
-                 sizes_.batch, sizes_.time, shape_.width, byte_values, plain_work_);
+                 sizes_.batch, sizes_.time, shape_.width, {byte_values, byte_values}, plain_work_);
   p.logits(logits_);
 }
 
@@ -208,7 +231,7 @@ void model<T>::stack_backward(P& p) {
   p.logits_backward(logits_);
   plain_.backward(dnarrow_.data(), parameters_.gradients(head_), nullptr, logits_.data(),
                   p.last_read(2 * depth(), last).data(), parameters_.values(head_), sizes_.batch, sizes_.time,
-                  shape_.width, byte_values, plain_work_);
+                  shape_.width, {byte_values, byte_values}, plain_work_);
   p.read_backward(2 * depth(), dstream_, dnarrow_, last);
   for (std::size_t i = depth(); i-- > 0;) layer_backward(p, i);
   p.embed_backward(dstream_, embedded_);

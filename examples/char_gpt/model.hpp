@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <variant>
@@ -39,8 +40,18 @@ class model {
 
   /// The quantized linear layers, in the order of the forward pass: where the weight and the bias of each lie together.
   std::vector<tensor_place> const& linears() const noexcept { return linears_; }
+  /// Where one of them is. The one that makes queries, keys and values has the place of queries and keys.
+  loft::layer_place place_of(std::size_t number) const noexcept;
   /// How the following passes calculate one of them.
-  void use(std::size_t number, linear<T> how) { quantized_[number] = how; }
+  void use(std::size_t number, linear<T> how) {
+    quantized_[number] = how;
+    for_values_[number].reset();
+  }
+  /// The same for one that makes queries, keys and values, the last of which are a product of their own.
+  void use(std::size_t number, linear<T> for_queries_and_keys, linear<T> for_values) {
+    quantized_[number] = for_queries_and_keys;
+    for_values_[number] = for_values;
+  }
 
   std::span<T> parameters() noexcept { return parameters_.values(); }
   std::span<T> gradients() noexcept { return parameters_.gradients(); }
@@ -68,6 +79,8 @@ class model {
   affine add_linear(std::string const& name, int in, int out, double deviation, bool has_bias);
   void allocate();
 
+  template <class F>
+  void for_products(int number, int out_width, F const& f);
   void apply(values& out, values const& inp, affine at, int in, int out_width, int number);
   void apply_backward(values& dinp, values const& dout, values const& inp, affine at, int in, int out_width,
                       int number);
@@ -84,7 +97,8 @@ class model {
 
   model_shape shape_;
   sizes sizes_;
-  std::vector<linear<T>> quantized_;  // one for each of linears()
+  std::vector<linear<T>> quantized_;                  // one for each of linears()
+  std::vector<std::optional<linear<T>>> for_values_;  // of each that has two
   linear<T> plain_;
   workspace<T> work_, plain_work_;
   thread_pool& pool_;

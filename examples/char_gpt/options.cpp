@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "errors.hpp"
-#include "recipe_table.hpp"
 #include "moments.hpp"
+#include "recipe_table.hpp"
 #include "report.hpp"
 
 namespace char_gpt {

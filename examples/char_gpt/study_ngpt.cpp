@@ -47,7 +47,7 @@ std::vector<trial> trials_of(options const& o) {
   for (auto const arch : {architecture::gpt, architecture::ngpt}) {
     std::string const name = arch == architecture::gpt ? "GPT" : "nGPT";
     options how = o;
-    how.shape.arch = arch;
+    set_architecture(how, arch);
     trials.push_back({{name, "fp32", "-", "-"}, find_recipe("fp32", "the study"), how});
     for (bool const fixed : {false, true}) {
       std::string const scale = fixed ? "fixed" : "computed";

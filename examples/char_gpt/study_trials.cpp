@@ -97,9 +97,9 @@ std::string csv_of(std::vector<std::string> const& label_names, std::vector<tria
 std::string plot_dots(std::string const& title, std::string const& unit, std::vector<dots> const& rows) {
   double low = 0, high = 1e-9;
   std::size_t longest = 0;
-  for (auto const& row : rows) {
-    longest = std::max(longest, row.name.size());
-    for (double const v : row.values)
+  for (auto const& each : rows) {
+    longest = std::max(longest, each.name.size());
+    for (double const v : each.values)
       if (std::isfinite(v)) low = std::min(low, v), high = std::max(high, v);
   }
   double const left = 30 + 7.5 * static_cast<double>(longest), width = 760, pitch = 20, top = 44;

@@ -54,7 +54,8 @@ void choose_recipes(controller const& chooses, model<float>& gpt, trainee const&
     auto const main = what.layers.at(place, progress);
     if (place.role == loft::layer_role::query_key) {
       place.role = loft::layer_role::value;
-      gpt.use_for_values(i, main, what.layers.at(place, progress));
+      auto const values = what.layers.at(place, progress);
+      values == main ? gpt.use(i, main) : gpt.use(i, main, values);
     } else {
       gpt.use(i, main);
     }

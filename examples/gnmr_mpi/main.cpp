@@ -24,6 +24,7 @@
 
 #include "adamw.hpp"
 #include "loft/gnmr.hpp"
+#include "loft/recipes.hpp"
 #include "model.hpp"
 #include "report.hpp"
 #include "text.hpp"

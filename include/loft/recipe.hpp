@@ -100,6 +100,8 @@ LOFT_HOST_DEVICE constexpr Operand reseed(Operand how, std::uint64_t seed, std::
   if constexpr (requires { how.rule.seed; }) how.rule.seed = seed, how.rule.stream = stream;
   if constexpr (requires { how.rotation.seed; }) how.rotation.seed = seed, how.rotation.stream = stream / 2;
   if constexpr (requires { how.then; }) how.then = reseed(how.then, seed, stream);
+  if constexpr (requires { how.how; }) how.how = reseed(how.how, seed, stream);
+  if constexpr (requires { how.residual; }) how.residual = reseed(how.residual, seed, stream | std::uint64_t{1} << 63);
   return how;
 }
 
