@@ -131,6 +131,9 @@ struct band {
   using scale_code = code<typename format::scale>;
   using value = held_value<Operand, T>;
   static constexpr int width = span_cols<Operand>, block_cols = format::shape.cols, blocks = width / block_cols;
+  /// Nothing happens to the values: they are used where they lie.
+  static constexpr bool in_place = rotation_size<Operand> == 1 && Operand::policy == nonfinite::propagate &&
+                                   std::is_same_v<value, std::remove_const_t<T>>;
 
   matrix_view<T> in;
   Operand const& how;
@@ -139,7 +142,7 @@ struct band {
   std::int64_t row, end, first;
   int count;
   value const* values;  // one row; where a band has only one, it is loaded once
-  value buffer[width];
+  value buffer[in_place ? 1 : width];
 
   LOFT_HOST_DEVICE constexpr band(matrix_view<T> matrix, Operand const& operand, tensor_scale scale, origin lies,
                                   std::int64_t top, std::int64_t bottom, std::int64_t left, int wide) noexcept
@@ -156,12 +159,8 @@ struct band {
   LOFT_HOST_DEVICE constexpr void load(std::int64_t r, bool again) noexcept {
     if (again && format::shape.rows == 1) return;
     values = buffer;
-    if constexpr (rotation_size<Operand> == 1 && Operand::policy == nonfinite::propagate &&
-                  std::is_same_v<value, std::remove_const_t<T>>) {
-      values = &in(r, first);  // nothing happens to them: they are used where they lie
-    } else {
-      load_span<width>(in, r, first, count, how, buffer);
-    }
+    if constexpr (in_place) values = &in(r, first);
+    else load_span<width>(in, r, first, count, how, buffer);
   }
   LOFT_HOST_DEVICE constexpr int count_of(int b) const noexcept { return min(block_cols, count - b * block_cols); }
   LOFT_HOST_DEVICE constexpr std::uint64_t index_of(std::int64_t r, int b) const noexcept {

@@ -19,34 +19,37 @@ namespace loft::native {
 
 #if LOFT_HAS_HOST_VECTORS
 
-/// The magnitudes of N values, the largest of each lane: float bits, or codes where values are 16 bits wide.
+/// True where magnitudes of 16 bits are compared two in a lane.
 template <int N, class T>
-[[gnu::always_inline]] inline i32s largest_lanes(T const* values) noexcept {
-  i32s result = {};
-  if constexpr (sizeof(T) == 4) {
-    for (int i = 0; i < N; i += lanes) {
-      i32s const bits = load<i32s>(values + i) & 0x7fff'ffff;
-      result = bits > result ? bits : result;
-    }
-    return result;
-  } else if constexpr (N % (2 * lanes) == 0) {
-    i16_pairs pairs = {};
-    for (int i = 0; i < N; i += 2 * lanes) {
-      i16_pairs const bits = load<i16_pairs>(values + i) & static_cast<std::int16_t>(0x7fff);
-      pairs = bits > pairs ? bits : pairs;
-    }
-    i32s const words = __builtin_bit_cast(i32s, pairs), low = words & 0xffff, high = words >> 16;
-    return low > high ? low : high;
-  } else {
-    for (int i = 0; i < N; i += lanes) {
-      i32s const bits = __builtin_bit_cast(i32s, widen(load<u16s>(values + i)) & 0x7fffu);
-      result = bits > result ? bits : result;
-    }
-    return result;
-  }
+inline constexpr bool compares_pairs = sizeof(T) == 2 && N % (2 * lanes) == 0;
+template <int N, class T>
+using compared = std::conditional_t<compares_pairs<N, T>, i16_pairs, i32s>;
+
+/// A register of magnitudes: float bits, or codes where values are 16 bits wide, two in a lane where they are compared so.
+template <int N, class T>
+[[gnu::always_inline]] inline i32s load_magnitudes(T const* values) noexcept {
+  if constexpr (sizeof(T) == 4) return load<i32s>(values) & 0x7fff'ffff;
+  else if constexpr (compares_pairs<N, T>) return load<i32s>(values) & 0x7fff'7fff;
+  else return __builtin_bit_cast(i32s, widen(load<u16s>(values)) & 0x7fffu);
 }
 
-/// Magnitudes as float bits, from what largest_lanes finds in values of this type.
+/// The magnitudes of N values, the largest of each lane.
+template <int N, class T>
+[[gnu::always_inline]] inline i32s largest_lanes(T const* values) noexcept {
+  constexpr int step = compares_pairs<N, T> ? 2 * lanes : lanes;
+  i32s result = load_magnitudes<N>(values);
+  for (int i = step; i < N; i += step) result = larger_lanes<compared<N, T>>(result, load_magnitudes<N>(values + i));
+  return result;
+}
+
+/// The larger of two magnitudes in a lane, where largest_lanes leaves two.
+template <int N, class T>
+[[gnu::always_inline]] inline i32s one_in_a_lane(i32s magnitudes) noexcept {
+  if constexpr (compares_pairs<N, T>) return larger_lanes<i32s>(magnitudes & 0xffff, magnitudes >> 16);
+  else return magnitudes;
+}
+
+/// Magnitudes as float bits, from what one_in_a_lane leaves of values of this type.
 template <class T>
 [[gnu::always_inline]] inline u32s magnitude_bits_of(i32s magnitudes) noexcept {
   u32s const bits = __builtin_bit_cast(u32s, magnitudes);
@@ -163,10 +166,12 @@ LOFT_HOST_DEVICE constexpr int amax_groups([[maybe_unused]] T const* values, [[m
     for (; group + lanes <= groups; group += lanes, values += lanes * N) {
       i32s v[lanes];
       for (int k = 0; k < lanes; ++k) v[k] = largest_lanes<N>(values + k * N);
-      store(amax + group, magnitude_bits_of<T>(largest_of_each(v)));
+      store(amax + group, magnitude_bits_of<T>(one_in_a_lane<N, T>(largest_of_each<compared<N, T>>(v))));
     }
-    for (; group < groups; ++group, values += N)
-      amax[group] = magnitude_bits_of<T>(i32s{} + largest_lane<lanes>(largest_lanes<N>(values)))[0];
+    for (; group < groups; ++group, values += N) {
+      i32s const largest = one_in_a_lane<N, T>(largest_lanes<N>(values));
+      amax[group] = magnitude_bits_of<T>(i32s{} + largest_lane<lanes>(largest))[0];
+    }
     return groups;
   }
 #endif

@@ -114,21 +114,26 @@ template <int Groups, class V>
   (all_lanes{});
 }
 
-/// The largest lane of each of `lanes` registers of non-negative numbers, in their order. Overwrites them.
+/// The larger of two, lane by lane. V: the numbers that a register of 32-bit lanes holds, all of them not negative.
+template <class V>
+[[gnu::always_inline]] inline i32s larger_lanes(i32s a, i32s b) noexcept {
+  V const x = __builtin_bit_cast(V, a), y = __builtin_bit_cast(V, b);
+  return __builtin_bit_cast(i32s, x > y ? x : y);
+}
+
+/// The largest lane of each of `lanes` registers of non-negative numbers, in their order; V: as in larger_lanes, where
+/// numbers of 16 bits stay two in a lane. Overwrites them.
+template <class V>
 [[gnu::always_inline]] inline i32s largest_of_each(i32s* v) noexcept {
-  auto const largest = [](f32s a, f32s b) __attribute__((always_inline)) {
-    i32s const x = __builtin_bit_cast(i32s, a), y = __builtin_bit_cast(i32s, b);
-    return __builtin_bit_cast(f32s, x > y ? x : y);
+  auto const fold = [](i32s a, i32s b, auto even, auto odd) __attribute__((always_inline)) {
+    f32s const x = __builtin_bit_cast(f32s, a), y = __builtin_bit_cast(f32s, b);
+    return larger_lanes<V>(__builtin_bit_cast(i32s, even(x, y)), __builtin_bit_cast(i32s, odd(x, y)));
   };
-  f32s f[lanes];
-  for (int k = 0; k < lanes; ++k) f[k] = __builtin_bit_cast(f32s, v[k]);
   for (int left = lanes / 2; left >= lanes / 4; left /= 2)
-    for (int k = 0; k < left; ++k)
-      f[k] = largest(even_lanes(f[2 * k], f[2 * k + 1]), odd_lanes(f[2 * k], f[2 * k + 1]));
+    for (int k = 0; k < left; ++k) v[k] = fold(v[2 * k], v[2 * k + 1], even_lanes, odd_lanes);
   for (int left = lanes / 8; left >= 1; left /= 2)
-    for (int k = 0; k < left; ++k)
-      f[k] = largest(even_quarters(f[2 * k], f[2 * k + 1]), odd_quarters(f[2 * k], f[2 * k + 1]));
-  return __builtin_bit_cast(i32s, f[0]);
+    for (int k = 0; k < left; ++k) v[k] = fold(v[2 * k], v[2 * k + 1], even_quarters, odd_quarters);
+  return v[0];
 }
 
 /// The largest lane of non-negative numbers, by halves.
