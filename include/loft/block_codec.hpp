@@ -143,12 +143,14 @@ LOFT_HOST_DEVICE constexpr void encode_span(T const* values, int count,
     float factors[Width / alike] = {};
     std::uint32_t refused[Width / alike] = {}, any_refused = 0;
     int const groups = count / alike;
-    for_lanes<Width / alike>(groups, [&](int g) {
+    // Inlined everywhere: else a large file has a call a block here, and no vectors.
+    auto const find_factor = [&](int g) __attribute__((always_inline)) {
       auto const factor = encoding_factor<Operand>(scales[g * alike / cols], t, g * alike % cols);
       factors[g] = factor.value;
       refused[g] = factor.refused;
       any_refused |= factor.refused;
-    });
+    };
+    for_lanes<Width / alike>(groups, find_factor);
     constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<Operand>;
     int const done = native::encode_groups<element, typename drawn<rounding>::type, alike, Packed, powers_of_two>(
         values, factors, groups, words, ahead, static_cast<int>(sizeof(A)), out);
@@ -221,12 +223,13 @@ LOFT_HOST_DEVICE constexpr void decode_span(C const* in, int count, code<typenam
     float factors[Width / alike] = {};
     std::uint32_t refused[Width / alike] = {}, any_refused = 0;
     int const groups = count / alike;
-    for_lanes<Width / alike>(groups, [&](int g) {
+    auto const find_factor = [&](int g) __attribute__((always_inline)) {
       auto const factor = decoding_factor<B>(scales[g * alike / cols], g * alike % cols);
       factors[g] = factor.value;
       refused[g] = factor.refused;
       any_refused |= factor.refused;
-    });
+    };
+    for_lanes<Width / alike>(groups, find_factor);
     int const done = native::decode_groups<element, alike, Packed>(in, factors, tensor_decode, groups, values);
     if (done * alike == count && any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {

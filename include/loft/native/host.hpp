@@ -61,14 +61,9 @@ template <class T>
 template <int Bits, class C>
 [[gnu::always_inline]] inline void store_codes(C* to, u32s codes) noexcept {
   static_assert(Bits == 4 || Bits == 8 || Bits == 16);
-  if constexpr (Bits == 4) {
-    u64s const pairs = __builtin_bit_cast(u64s, codes);
-    store(to, __builtin_convertvector(pairs | (pairs >> 28), half_u8s));
-  } else if constexpr (Bits == 8) {
-    store(to, __builtin_convertvector(codes, u8s));
-  } else {
-    store(to, __builtin_convertvector(codes, u16s));
-  }
+  if constexpr (Bits == 4) store_packed(to, codes);
+  else if constexpr (Bits == 8) store(to, __builtin_convertvector(codes, u8s));
+  else store(to, __builtin_convertvector(codes, u16s));
 }
 
 /// Writes the codes of four registers, each at most 8 bits wide. They share one register first, a byte for each.
@@ -192,18 +187,15 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
                 has_encode_lanes<F, R> && sizeof(C) == 1) {
     if (constant_evaluated()) return 0;
     constexpr int width = Packed ? F::spec.bits() : 8, registers = N / lanes, bytes = lanes * width / 8;
-    auto next = reinterpret_cast<std::uintptr_t>(ahead);
-    auto const step = static_cast<std::uintptr_t>(lanes * ahead_bytes);
-    if constexpr (PowersOfTwo && Packed && N % (2 * lanes) == 0 && !std::is_same_v<T, float> &&
-                  has_half_encoder<F, R>) {
-      if constexpr (is_upper_part<typename T::format> && T::format::spec.mantissa_bits == 7) {
-        encode_halves<F, R, N>(values, multipliers, groups, next, 2 * step, codes);
-        return groups;
-      }
+    lines_ahead<T> lines{reinterpret_cast<std::uintptr_t>(ahead), static_cast<std::uintptr_t>(lanes * ahead_bytes)};
+    if constexpr (Packed && has_half_encoder<F, R>) {
+      if constexpr (PowersOfTwo && has_halves<T> && N % (2 * lanes) == 0)
+        encode_halves<F, R, N>(values, multipliers, groups, lines, codes);
+      else encode_scaled_halves<F, R, N>(values, multipliers, groups, lines, codes);
+      return groups;
     }
     auto const scaled = [&](int i, float multiplier) __attribute__((always_inline)) {
-      __builtin_prefetch(reinterpret_cast<void const*>(next));
-      next += step;
+      lines.fetch(1);
       return load_values(values + i * lanes) * multiplier;
     };
     auto const encode = [&](f32s v, [[maybe_unused]] int i) __attribute__((always_inline)) {
@@ -217,13 +209,9 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
       for (int i = 0; i < together * registers; i += 4) {
         f32s v[4];
         for (int k = 0; k < 4; ++k) v[k] = scaled(i + k, multipliers[(i + k) / registers]);
-        if constexpr (Packed && has_half_encoder<F, R>) {
-          store_looked_up<F, R>(codes + i * bytes, v[0], v[1], v[2], v[3]);
-        } else {
-          u32s four[4];
-          for (int k = 0; k < 4; ++k) four[k] = encode(v[k], i + k);
-          store_four<width>(codes + i * bytes, four[0], four[1], four[2], four[3]);
-        }
+        u32s four[4];
+        for (int k = 0; k < 4; ++k) four[k] = encode(v[k], i + k);
+        store_four<width>(codes + i * bytes, four[0], four[1], four[2], four[3]);
       }
       values += together * N;
       if constexpr (requires { R::bits; }) words += together * N;

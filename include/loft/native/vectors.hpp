@@ -61,6 +61,17 @@ template <class V, class T>
   __builtin_memcpy(to, &v, sizeof v);
 }
 
+/// Memory that is wanted soon, asked for step by step while the lanes are busy.
+template <class T>
+struct lines_ahead {
+  std::uintptr_t next, step;
+
+  [[gnu::always_inline]] inline void fetch(int lines) noexcept {
+    for (int line = 0; line < lines; ++line, next += step)
+      __builtin_prefetch(reinterpret_cast<void const*>(next));
+  }
+};
+
 /// Bytes to words, in the two steps that g++ 12 has instructions for; and 16 bits to words.
 [[gnu::always_inline]] inline u32s widen(u8s bytes) noexcept {
   return __builtin_convertvector(__builtin_convertvector(bytes, u16s), u32s);
