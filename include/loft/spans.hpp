@@ -166,9 +166,9 @@ struct band {
   LOFT_HOST_DEVICE constexpr std::uint64_t index_of(std::int64_t r, int b) const noexcept {
     return static_cast<std::uint64_t>((from.row + r) * from.cols + from.col + first + b * block_cols);
   }
-  /// Where the row's values lie that will be worked on when one or two more bands are done: they are fetched meanwhile.
+  /// Where the row's values lie that will be worked on when a few more bands are done: they are fetched meanwhile.
   LOFT_HOST_DEVICE constexpr T const* ahead_of(std::int64_t r) const noexcept {
-    std::int64_t col = first + (format::shape.rows == 1 ? 2 : 1) * width;
+    std::int64_t col = first + (format::shape.rows == 1 ? 2 : 4) * width;
     if (col >= in.cols) {
       col -= in.cols;
       r += format::shape.rows;

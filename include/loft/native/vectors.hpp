@@ -61,14 +61,15 @@ template <class V, class T>
   __builtin_memcpy(to, &v, sizeof v);
 }
 
-/// Memory that is wanted soon, asked for step by step while the lanes are busy.
+/// Memory that is wanted soon, asked for step by step while the lanes are busy. Floats come as far as the second cache,
+/// which waits for more lines at once than the first; values of 16 bits ask for half as much, and come all the way.
 template <class T>
 struct lines_ahead {
   std::uintptr_t next, step;
 
   [[gnu::always_inline]] inline void fetch(int lines) noexcept {
     for (int line = 0; line < lines; ++line, next += step)
-      __builtin_prefetch(reinterpret_cast<void const*>(next));
+      __builtin_prefetch(reinterpret_cast<void const*>(next), 0, sizeof(T) == 4 ? 2 : 3);
   }
 };
 
