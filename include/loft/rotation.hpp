@@ -170,7 +170,8 @@ struct random_hadamard {
     run_signs result{};
     for (int first = 0; first < (N + 31) / 32; first += 4) {
       u32x4 const random = call(first / 4);
-      for (int i = 0; i < 4 && first + i < (N + 31) / 32; ++i) result.words[first + i] = word_of(random, i);
+      std::uint32_t const four[4] = {random.x, random.y, random.z, random.w};
+      for (int i = 0; i < 4 && first + i < (N + 31) / 32; ++i) result.words[first + i] = four[i];
     }
     return result;
   }
@@ -218,9 +219,6 @@ struct random_hadamard {
   LOFT_HOST_DEVICE constexpr u32x4 call(int number) const noexcept {
     return detail::counter_words<philox4x32<10>>(seed, stream, static_cast<std::uint64_t>(number));
   }
-  LOFT_HOST_DEVICE static constexpr std::uint32_t word_of(u32x4 const& random, int which) noexcept {
-    return which < 2 ? (which == 0 ? random.x : random.y) : (which == 2 ? random.z : random.w);
-  }
   /// The signs of the 64 elements of a run, or as many as it has, from the multiple of 16 `first` on.
   LOFT_HOST_DEVICE constexpr std::uint64_t signs_from(int first) const noexcept {
     u32x4 const random = call(first / 128);
@@ -251,7 +249,7 @@ struct random_hadamard {
   template <int Count, ThreadTeam Team>
   LOFT_HOST_DEVICE constexpr void flip_team(float* values, Team const& team) const noexcept {
     detail::flip_team<N, Count>(
-        values, [this](int which) { return word_of(call(which / 4), which % 4); }, team);
+        values, [this](int which) { return static_cast<std::uint32_t>(signs_from(which * 32)); }, team);
   }
 };
 

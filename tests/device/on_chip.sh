@@ -57,6 +57,7 @@ for mode in plain fast amd; do
   for part in 1 2; do
     program "launches_rules_${part}_$mode" tests/gpu/launches_rules.cu "-DLOFT_TEST_PART=$part" "${flags[@]}"
   done
+  program "launches_rotations_$mode" tests/gpu/launches_rotations.cu "${flags[@]}"
   if [[ $mode == amd ]]; then continue; fi
   program "launches_calls_$mode" tests/gpu/launches_calls.cu "${flags[@]}"
   program "gnmr_$mode" tests/gpu/gnmr.cu "${flags[@]}"

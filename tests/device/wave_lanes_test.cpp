@@ -180,6 +180,60 @@ TEST_CASE("scales that are corrected together in lanes are those of quantize") {
   check_corrected<128, 32, 32>(loft::signed_hadamard<16>{0x9abcu});
 }
 
+TEST_CASE("runs with random signs in lanes are those of one thread") {
+  using loft::random_hadamard;
+  check<loft::operand<loft::mxfp4, loft::even_scale, loft::nearest_even, random_hadamard<32>>, 8, 4>(
+      {.rotation = {7, 3}});
+  check<loft::operand<loft::mxfp4, loft::even_scale, loft::nearest_even, random_hadamard<16>>, 32, 1>(
+      {.rotation = {7, 3}});
+  check<loft::operand<loft::fp8_1x128, loft::division_scale, loft::nearest_even, random_hadamard<128>>, 16, 8>(
+      {.rotation = {1ull << 50, 1ull << 40}});
+  check<loft::operand<loft::nvfp4, loft::two_level, loft::stochastic<8>, random_hadamard<16>>, 8, 2>(
+      {{}, {3, 5}, {7, 3}});
+}
+
+namespace {
+
+/// Runs that lanes hold together, longer than any block, against one thread.
+template <int Count, class Rotation>
+void check_runs(Rotation const& rotation) {
+  constexpr int size = Rotation::size, lanes = size / Count;
+  CAPTURE(size);
+  for (int width : {32, 64}) {
+    if (lanes > width) continue;
+    auto const total = static_cast<std::size_t>(width) * Count;
+    std::mt19937 random{5};
+    std::normal_distribution<float> normal;
+    std::vector<float> values(total);
+    for (float& v : values) v = normal(random);
+    for (bool const inverse : {false, true}) {
+      std::vector<float> found = values, expected = values;
+      for (std::size_t first = 0; first < total; first += static_cast<std::size_t>(size)) {
+        if (inverse) rotation.invert(expected.data() + first);
+        else rotation.apply(expected.data() + first);
+      }
+      emulator::wave wave{width};
+      CHECK(wave.run([&](int lane) {
+        emulator::group<lanes> const group{&wave, lane};
+        if (inverse) rotation.template invert_lanes<Count>(found.data() + lane * Count, group);
+        else rotation.template apply_lanes<Count>(found.data() + lane * Count, group);
+      }));
+      CHECK(std::memcmp(found.data(), expected.data(), total * sizeof(float)) == 0);
+    }
+  }
+}
+
+}  // namespace
+
+TEST_CASE("long runs in lanes are those of one thread") {
+  check_runs<32>(loft::random_hadamard<256>{7, 3});
+  check_runs<32>(loft::random_hadamard<1024>{7, 3});
+  check_runs<16>(loft::signed_hadamard<512>{0x9f1e'57c3'a0b6'd7e8});
+  check_runs<8>(loft::random_hadamard<64>{7, 3});
+  check_runs<128>(loft::random_hadamard<4096>{7, 3});
+  check_runs<64>(loft::hadamard<2048>{});
+}
+
 TEST_CASE("control: blocks of another seed differ") {
   using random = loft::operand<loft::mxfp4, loft::ocp_floor, loft::stochastic<8>>;
   CHECK(differences<random, 8, 4>(64, 1, {{}, {3, 5}, {}}, {}, {{}, {4, 5}, {}}) > 0);

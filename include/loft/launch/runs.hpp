@@ -104,17 +104,17 @@ struct run_arguments {
   std::uint32_t chunks;  ///< blocks of threads for a row of blocks
 };
 
-/// The shapes of quantize_runs: how many values a lane has, and a team of a row; whole blocks where the rule looks at them.
+/// The shapes of quantize_runs: how many values a lane has, at most a block, and how many a team has of a row; whole blocks
+/// where the rule looks at them.
 template <class Operand>
 struct run_shape {
   using format = typename Operand::format;
   static constexpr int wide = format::shape.cols, tall = format::shape.rows, bits = format::element::spec.bits();
   static constexpr int usual = bits > 6 ? 16 : 32;
   static constexpr bool whole_blocks = detail::has_statistic<Operand> || detail::has_candidates<Operand>;
-  static constexpr int lane = whole_blocks ? wide : (tall > 1 ? detail::min(wide, usual) : usual);
+  static constexpr int lane = whole_blocks ? wide : detail::min(wide, usual);
   static constexpr int lanes = detail::max(1, wide / lane);  ///< that share a block
-  static constexpr int unit =
-      detail::least_common_multiple(detail::least_common_multiple(detail::rotation_size<Operand>, wide), lane);
+  static constexpr int unit = detail::least_common_multiple(detail::rotation_size<Operand>, wide);
   static constexpr int values = team_values<unit>, blocks = values / wide, parts = values / lane;
   static constexpr int rounds = static_cast<int>(detail::ceil_div(parts, run_tuning::threads));
   static constexpr int runs_bytes = team_bytes<values>;
@@ -123,8 +123,9 @@ struct run_shape {
   static constexpr int bytes = runs_bytes + table_bytes;
 };
 
-/// Calls work(part, first, valid) for the parts of a team's row: this lane's values [first, first + lane), of which `valid`
-/// are in the tensor. All lanes make all calls, because they exchange: those that have no part get the last one, and -1.
+/// Calls work(stored, first, valid) for the parts of a team's row: this lane's values [first, first + lane), of which `valid`
+/// are in the tensor. All lanes make all calls, because they exchange: those that have no part of their own see the last
+/// one, and their `stored` is -1; else it is `valid`.
 template <class Operand, class Work>
 LOFT_HOST_DEVICE inline void for_parts_of_row(std::int64_t cols, std::int64_t col, Work&& work) noexcept {
   using shape = run_shape<Operand>;
@@ -137,19 +138,18 @@ LOFT_HOST_DEVICE inline void for_parts_of_row(std::int64_t cols, std::int64_t co
   }
 }
 
-/// Writes the codes of a lane's part, and the scales of the blocks that begin in it.
-template <class Layout, class Operand, int N, class Scales>
+/// Writes the codes of a lane's part, and the scale of the block where it begins there.
+template <class Layout, class Operand, int N>
 LOFT_HOST_DEVICE inline void store_part(tile_output<Operand> const& to, std::int64_t row, std::int64_t col, int valid,
-                                        std::uint32_t const (&words)[N], Scales const& scale_of_block) noexcept {
+                                        std::uint32_t const (&words)[N],
+                                        code<typename Operand::format::scale> const& scale) noexcept {
   using shape = run_shape<Operand>;
   using format = typename Operand::format;
   std::int64_t const row_bytes = packed_bytes<typename format::element>(to.out.cols);
   bool const whole = valid == shape::lane && codes_are_wide(to.out.codes, row_bytes);
   store_codes<shape::bits>(to.out.codes + row * row_bytes + col * shape::bits / 8, words, valid, whole);
-  if (col % shape::wide != 0 || (!Layout::repeats_rows && row % shape::tall != 0)) return;
-  for (int b = 0; b < detail::max(1, shape::lane / shape::wide); ++b)
-    if (b * shape::wide < valid)
-      to.out.scales[detail::scale_index<format, Layout>(row, col / shape::wide + b, to.out.cols)] = scale_of_block(b);
+  if (col % shape::wide == 0 && (Layout::repeats_rows || row % shape::tall == 0))
+    to.out.scales[detail::scale_index<format, Layout>(row, col / shape::wide, to.out.cols)] = scale;
 }
 
 /// Blocks of one row: as quantize_lines, with the values of a team.
@@ -163,8 +163,7 @@ LOFT_HOST_DEVICE inline void quantize_row_of_runs(run_arguments<Operand, T> cons
     auto const values = lane_part<Operand, shape::lane>(runs, first);
     auto const index = static_cast<std::uint64_t>(row * a.in.cols + col + first);
     auto const result = detail::quantize_prepared<Operand, shape::lane>(values, valid, how, t, index, group);
-    if (stored > 0)
-      store_part<Layout>(a.to, row, col + first, stored, result.words, [&](int b) { return result.scales[b]; });
+    if (stored > 0) store_part<Layout>(a.to, row, col + first, stored, result.words, result.scales[0]);
   });
 }
 
@@ -237,7 +236,7 @@ LOFT_HOST_DEVICE inline void quantize_rows_of_runs(run_arguments<Operand, T> con
       auto const index = static_cast<std::uint64_t>((top + r) * a.in.cols + col + first);
       std::uint32_t words[shape::lane * shape::bits / 32] = {};
       detail::encode_words<Operand, shape::lane>(values, 0, scale, first % shape::wide, how, t, index, words);
-      store_part<Layout>(a.to, top + r, col + first, stored, words, [&](int) { return scale; });
+      store_part<Layout>(a.to, top + r, col + first, stored, words, scale);
     });
     sync_threads();
   }
