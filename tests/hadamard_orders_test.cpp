@@ -74,8 +74,7 @@ std::vector<float> integers(int n, std::uint64_t seed) {
 std::vector<float> fractions(int n, std::uint64_t seed) {
   noise next{seed};
   std::vector<float> x(static_cast<std::size_t>(n));
-  for (float& v : x)
-    v = static_cast<float>(static_cast<std::int64_t>(next() >> 20) - (std::int64_t{1} << 43)) * 0x1p-40f;
+  for (float& v : x) v = next.value(-3, 2);
   return x;
 }
 

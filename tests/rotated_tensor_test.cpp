@@ -46,8 +46,7 @@ std::vector<float> values(std::int64_t rows, std::int64_t cols, std::uint64_t se
   test::noise next{seed};
   std::vector<float> x(static_cast<std::size_t>(rows * cols));
   for (std::size_t i = 0; i < x.size(); ++i) {
-    auto const word = static_cast<std::int64_t>(next() >> 24) - (std::int64_t{1} << 39);
-    x[i] = static_cast<float>(word) * (i / 64 % 5 == 3 ? 0x1p-44f : 0x1p-38f);
+    x[i] = i / 64 % 5 == 3 ? next.value(-9, -5) : next.value(-3, 2);
     if (i / 32 % 11 == 7) x[i] = 0;
   }
   return x;

@@ -108,8 +108,8 @@ LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
     for (int pair = 0; pair < Count / 2; ++pair) {
       int const i = pair / Distance * 2 * Distance + pair % Distance;
       float const a = values[i], b = values[i + Distance];
-      values[i] = native::add(a, b);
-      values[i + Distance] = native::subtract(a, b);
+      values[i] = number_arithmetic::add(a, b);
+      values[i + Distance] = number_arithmetic::subtract(a, b);
     }
     butterflies<2 * Distance, End, Count>(values);
   }
@@ -224,8 +224,8 @@ struct hadamard {
       for (int first = 0; first < N; first += 2 * distance) {
         for (int i = first; i < first + distance; ++i) {
           T const a = run[i], b = run[i + distance];
-          run[i] = native::add(a, b);
-          run[i + distance] = native::subtract(a, b);
+          run[i] = detail::number_arithmetic::add(a, b);
+          run[i + distance] = detail::number_arithmetic::subtract(a, b);
         }
       }
     }

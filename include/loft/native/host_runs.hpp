@@ -66,12 +66,12 @@ inline void butterflies_in_registers(float* values, [[maybe_unused]] float norm)
     for (int k = 0; k < count; ++k) {
       if ((k & distance) != 0) continue;
       f32s const a = v[k], b = v[k + distance];
-      v[k] = a + b;
-      v[k + distance] = a - b;
+      v[k] = ungrouped(a + b);
+      v[k + distance] = ungrouped(a - b);
     }
   }
   for (int k = 0; k < count; ++k) {
-    if constexpr (Scaled) store(values + lanes * k, v[k] * norm);
+    if constexpr (Scaled) store(values + lanes * k, fenced(v[k] * norm));
     else store(values + lanes * k, v[k]);
   }
 }
@@ -88,12 +88,12 @@ inline void butterflies_in_memory(float* values, [[maybe_unused]] float norm) no
         for (int k = 0; k < radix; ++k) {
           if ((k & distance) != 0) continue;
           f32s const a = v[k], b = v[k + distance];
-          v[k] = a + b;
-          v[k + distance] = a - b;
+          v[k] = ungrouped(a + b);
+          v[k + distance] = ungrouped(a - b);
         }
       }
       for (int k = 0; k < radix; ++k) {
-        if constexpr (Scaled && step == End) store(values + i + k * Distance, v[k] * norm);
+        if constexpr (Scaled && step == End) store(values + i + k * Distance, fenced(v[k] * norm));
         else store(values + i + k * Distance, v[k]);
       }
     }
@@ -118,7 +118,7 @@ template <int M, bool Transposed>
     f32s v[M];
     for (int row = 0; row < M; ++row) v[row] = load<f32s>(values + row * inner + col);
     detail::paley_sums<register_arithmetic, M, Transposed>(
-        v, [&](int row, f32s sum) { store(values + row * inner + col, sum * norm); });
+        v, [&](int row, f32s sum) { store(values + row * inner + col, fenced(sum * norm)); });
   }
 }
 

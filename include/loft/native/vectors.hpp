@@ -163,14 +163,22 @@ template <int N>
   }
 }
 
-/// `v`, opaque in builds that may regroup sums (-ffast-math, -Ofast), as native::grouped of one number.
-[[gnu::always_inline]] inline f32s ungrouped(f32s v) noexcept {
-#if defined(__FAST_MATH__) && defined(__SSE__)
+/// `v`, opaque: no sum that follows is fused with a product that `v` is, nor grouped with another.
+[[gnu::always_inline]] inline f32s fenced(f32s v) noexcept {
+#if defined(__SSE__)
   asm("" : "+x"(v));
-#elif defined(__FAST_MATH__)
+#else
   asm("" : "+m"(v));
 #endif
   return v;
+}
+/// `v`, opaque in builds that may regroup sums (-ffast-math, -Ofast), as native::grouped of one number.
+[[gnu::always_inline]] inline f32s ungrouped(f32s v) noexcept {
+#if defined(__FAST_MATH__)
+  return fenced(v);
+#else
+  return v;
+#endif
 }
 
 /// One stage of the Hadamard transform inside a register: sums and differences over a distance below its lanes.
@@ -179,7 +187,7 @@ template <int Distance>
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
     f32s const other = __builtin_shufflevector(v, v, (I ^ Distance)...);
     u32s const upper = {((I & Distance) != 0 ? 0x8000'0000u : 0u)...};
-    return other + __builtin_bit_cast(f32s, __builtin_bit_cast(u32s, v) ^ upper);
+    return ungrouped(other + __builtin_bit_cast(f32s, __builtin_bit_cast(u32s, v) ^ upper));
   }
   (all_lanes{});
 }
