@@ -280,7 +280,7 @@ TEST_CASE("random signs are those of random_bits, and the same for all runs") {
     }
     CHECK(same_bits(both, flipped));
     std::vector<float> runs = x;
-    loft::detail::apply_runs(rotation, runs.data(), 2 * N);
+    loft::detail::apply_runs(rotation, x.data(), 2 * N, runs.data());
     CHECK(same_bits(runs, both));
     loft::detail::invert_runs(rotation, runs.data(), 2 * N);
     for (int run = 0; run < 2; ++run) rotation.invert(both.data() + run * N);

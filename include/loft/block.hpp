@@ -65,7 +65,7 @@ LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
   if constexpr (!has_tensor_scale<format>) t = detail::constant_of<Operand>();
   float work[rows * cols] = {};
   for (int i = 0; i < count; ++i) work[i] = detail::admit<Operand::policy>(detail::to_float(values[i]));
-  if constexpr (size > 1) detail::rotate_runs(how, work, count);
+  if constexpr (size > 1) detail::rotate_runs(how, work, count, work);
   std::uint32_t amax = 0;
   detail::statistic_for<Operand> statistic{};
   for (int first = 0; first < count; first += cols) {

@@ -41,12 +41,13 @@ LOFT_HOST_DEVICE constexpr float admit(float value) noexcept {
   return value;
 }
 
-/// Rotates the runs of `count` values in place. A sum that overflows is an infinity like one of the input.
+/// Rotates `count` floats, whole runs one after the other. `to` may be `from`. A sum that overflows is an infinity like
+/// one of the input.
 template <class Operand>
-LOFT_HOST_DEVICE constexpr void rotate_runs(Operand const& how, float* values, int count) noexcept {
-  apply_runs(how.rotation, values, count);
+LOFT_HOST_DEVICE constexpr void rotate_runs(Operand const& how, float const* from, int count, float* to) noexcept {
+  apply_runs(how.rotation, from, count, to);
   if constexpr (Operand::policy == nonfinite::saturate)
-    for (int i = 0; i < count; ++i) values[i] = admit<Operand::policy>(values[i]);
+    for (int i = 0; i < count; ++i) to[i] = admit<Operand::policy>(to[i]);
 }
 
 /// The largest magnitude of `count` values as float bits, which order like the values; a NaN is larger than infinity.

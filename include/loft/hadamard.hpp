@@ -190,6 +190,18 @@ struct hadamard {
     map<transposes>(run);
   }
 
+  /// apply for `count` floats, whole runs one after the other. `to` may be `from`.
+  LOFT_HOST_DEVICE constexpr void apply_runs(float const* from, int count, float* to) const noexcept {
+    int done = 0;
+    if constexpr (outer == 1)
+      done = N * native::hadamard_runs<N>(from, count / N, detail::inverse_sqrt_of_order<float>(N), to);
+    for (; done < count; done += N) {
+      if (from != to)
+        for (int i = done; i < done + N; ++i) to[i] = from[i];
+      apply(to + done);
+    }
+  }
+
   /// apply for runs that neighbouring lanes hold, `Count` values of float each: the same sums in the same order. Where
   /// Count is larger than N, a lane holds several runs; where N is no power of two, a lane holds whole ones.
   template <int Count, LaneGroup G>

@@ -260,19 +260,25 @@ inline constexpr bool is_random_hadamard = false;
 template <int N>
 inline constexpr bool is_random_hadamard<random_hadamard<N>> = true;
 
-/// Applies a rotation to the runs of `count` values, or its inverse: what a run has to know is found once for all.
+/// Applies a rotation to `count` floats, whole runs one after the other: what a run has to know is found once for all.
+/// `to` may be `from`.
 template <Rotation R>
-LOFT_HOST_DEVICE constexpr void apply_runs(R const& rotation, float* values, int count) noexcept {
-  if constexpr (is_random_hadamard<R>) {
-    auto const signs = rotation.signs_of_run();
-    for (int i = 0; i < count; i += R::size) {
-      signs.flip(values + i);
-      hadamard<R::size>{}.apply(values + i);
-    }
+LOFT_HOST_DEVICE constexpr void apply_runs(R const& rotation, float const* from, int count, float* to) noexcept {
+  if constexpr (requires { rotation.apply_runs(from, count, to); }) {
+    rotation.apply_runs(from, count, to);
   } else {
-    for (int i = 0; i < count; i += R::size) rotation.apply(values + i);
+    if (from != to)
+      for (int i = 0; i < count; ++i) to[i] = from[i];
+    if constexpr (is_random_hadamard<R>) {
+      auto const signs = rotation.signs_of_run();
+      for (int i = 0; i < count; i += R::size) signs.flip(to + i);
+      hadamard<R::size>{}.apply_runs(to, count, to);
+    } else {
+      for (int i = 0; i < count; i += R::size) rotation.apply(to + i);
+    }
   }
 }
+/// Undoes it in place.
 template <Rotation R>
 LOFT_HOST_DEVICE constexpr void invert_runs(R const& rotation, float* values, int count) noexcept {
   if constexpr (is_random_hadamard<R>) {

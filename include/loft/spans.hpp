@@ -40,6 +40,9 @@ template <int N, class Operand, class T>
 LOFT_HOST_DEVICE constexpr void load_span(matrix_view<T> in, std::int64_t row, std::int64_t first, int count,
                                           Operand const& how, float* values) noexcept {
   T const* const source = &in(row, first);
+  if constexpr (rotates<Operand> && std::is_same_v<std::remove_const_t<T>, float> &&
+                Operand::policy == nonfinite::propagate)
+    if (in.col_stride == 1) return rotate_runs(how, source, count, values);
   int done = 0;
   if constexpr (requires { typename T::format; })
     if (in.col_stride == 1) done = native::decode_run<typename T::format>(source, count, values);
@@ -48,7 +51,7 @@ LOFT_HOST_DEVICE constexpr void load_span(matrix_view<T> in, std::int64_t row, s
     for (int i = done; i < count; ++i) values[i] = to_float(source[i * in.col_stride]);
   if constexpr (Operand::policy == nonfinite::saturate)
     for_lanes<N>(count, [&](int i) { values[i] = admit<Operand::policy>(values[i]); });
-  if constexpr (rotates<Operand>) rotate_runs(how, values, count);
+  if constexpr (rotates<Operand>) rotate_runs(how, values, count, values);
 }
 
 /// The largest finite magnitude of a matrix with contiguous rows after rotation, as float bits.

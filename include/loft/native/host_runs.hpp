@@ -51,18 +51,21 @@ LOFT_HOST_DEVICE constexpr std::int64_t unpack_nibbles([[maybe_unused]] std::uin
 
 #if LOFT_HAS_HOST_VECTORS
 
-/// Butterflies over all distances below Size, a power of two that is 256 at most, of Size floats; times `norm` where
-/// Scaled.
-template <int Size, bool Scaled>
-inline void butterflies_in_registers(float* values, [[maybe_unused]] float norm) noexcept {
-  constexpr int count = Size / lanes;
+/// Butterflies over all distances below N, a power of two that is 256 at most, of `Runs` runs of N floats; times `norm`
+/// where Scaled. Stage by stage for all runs: the sums of one wait while those of the others are worked on.
+template <int N, int Runs, bool Scaled>
+[[gnu::always_inline]] inline void butterflies_in_registers(float const* from, [[maybe_unused]] float norm,
+                                                            float* to) noexcept {
+  constexpr int count = Runs * N / lanes;
   f32s v[count];
-  for (int k = 0; k < count; ++k) {
-    v[k] = butterfly<2>(butterfly<1>(load<f32s>(values + lanes * k)));
-    if constexpr (lanes > 4) v[k] = butterfly<4>(v[k]);
-    if constexpr (lanes > 8) v[k] = butterfly<8>(v[k]);
-  }
-  for (int distance = 1; distance < count; distance *= 2) {
+  for (int k = 0; k < count; ++k) v[k] = load<f32s>(from + lanes * k);
+  for (int k = 0; k < count; ++k) v[k] = butterfly<1>(v[k]);
+  for (int k = 0; k < count; ++k) v[k] = butterfly<2>(v[k]);
+  if constexpr (lanes > 4)
+    for (int k = 0; k < count; ++k) v[k] = butterfly<4>(v[k]);
+  if constexpr (lanes > 8)
+    for (int k = 0; k < count; ++k) v[k] = butterfly<8>(v[k]);
+  for (int distance = 1; distance < N / lanes; distance *= 2) {
     for (int k = 0; k < count; ++k) {
       if ((k & distance) != 0) continue;
       f32s const a = v[k], b = v[k + distance];
@@ -71,8 +74,8 @@ inline void butterflies_in_registers(float* values, [[maybe_unused]] float norm)
     }
   }
   for (int k = 0; k < count; ++k) {
-    if constexpr (Scaled) store(values + lanes * k, fenced(v[k] * norm));
-    else store(values + lanes * k, v[k]);
+    if constexpr (Scaled) store(to + lanes * k, fenced(v[k] * norm));
+    else store(to + lanes * k, v[k]);
   }
 }
 
@@ -124,6 +127,26 @@ template <int M, bool Transposed>
 
 #endif
 
+/// The unnormalised Hadamard transforms of runs of N floats, times `norm`; sums in the order of rotation.hpp. `to` may
+/// be `from`. Returns the runs that are done: all, or none.
+template <int N>
+LOFT_HOST_DEVICE constexpr int hadamard_runs([[maybe_unused]] float const* from, [[maybe_unused]] int runs,
+                                             [[maybe_unused]] float norm, [[maybe_unused]] float* to) noexcept {
+#if LOFT_HAS_HOST_VECTORS
+  if constexpr (N % 16 == 0 && N <= 256) {
+    if (constant_evaluated()) return 0;
+    constexpr int together = N <= 2 * lanes ? 4 * lanes / N : 1;
+    int run = 0;
+    if constexpr (together > 1)
+      for (; run + together <= runs; run += together)
+        butterflies_in_registers<N, together, true>(from + run * N, norm, to + run * N);
+    for (; run < runs; ++run) butterflies_in_registers<N, 1, true>(from + run * N, norm, to + run * N);
+    return runs;
+  }
+#endif
+  return 0;
+}
+
 /// The Hadamard transform of rotation.hpp, or its inverse: Outer * Inner floats, where Outer is 1 or the order of a
 /// Paley matrix and Inner a power of two. Sums in the order that it says. Returns true where it was done.
 template <int Outer, int Inner, bool Inverse>
@@ -132,7 +155,8 @@ LOFT_HOST_DEVICE constexpr bool hadamard_run([[maybe_unused]] float* run, [[mayb
   if constexpr (Outer == 1 ? Inner % 16 == 0 : Inner % lanes == 0) {
     if (constant_evaluated()) return false;
     constexpr int count = Outer * Inner, part = detail::min(Inner, 256);
-    for (int first = 0; first < count; first += part) butterflies_in_registers<part, part == count>(run + first, norm);
+    for (int first = 0; first < count; first += part)
+      butterflies_in_registers<part, 1, part == count>(run + first, norm, run + first);
     if constexpr (part < Inner) butterflies_in_memory<part, Inner, count, Outer == 1>(run, norm);
     if constexpr (Outer != 1) multiply_by_paley<Outer, Inverse && !detail::is_symmetric_paley<Outer>>(run, Inner, norm);
     return true;

@@ -181,13 +181,13 @@ template <int N>
 #endif
 }
 
-/// One stage of the Hadamard transform inside a register: sums and differences over a distance below its lanes.
+/// One stage of the Hadamard transform inside a register: sums and differences over a distance below its lanes. The
+/// products are exact: the sum is what is rounded, fused with them or not.
 template <int Distance>
 [[gnu::always_inline]] inline f32s butterfly(f32s v) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    f32s const other = __builtin_shufflevector(v, v, (I ^ Distance)...);
-    u32s const upper = {((I & Distance) != 0 ? 0x8000'0000u : 0u)...};
-    return ungrouped(other + __builtin_bit_cast(f32s, __builtin_bit_cast(u32s, v) ^ upper));
+    f32s const sign = {((I & Distance) != 0 ? -1.0f : 1.0f)...}, given = ungrouped(v);
+    return ungrouped(__builtin_shufflevector(given, given, (I ^ Distance)...) + given * sign);
   }
   (all_lanes{});
 }
