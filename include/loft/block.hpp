@@ -84,12 +84,13 @@ LOFT_HOST_DEVICE constexpr block<typename Operand::format> quantize_block(
     };
     detail::choose_by_error<1>(1, scale_for, visit, how, t, &result.scale);
   }
+  detail::run_factors<cols, Operand> const factors{cols, &result.scale, t};
   for (int first = 0; first < count; first += cols)
-    detail::encode_span<cols, false>(work + first, detail::min(cols, count - first), &result.scale, how, t,
+    detail::encode_span<cols, false>(work + first, detail::min(cols, count - first), &result.scale, factors, how, t,
                                      index_of(first), result.codes + first);
   if constexpr (detail::corrects<Operand>) {
     auto const scale = result.scale;
-    detail::correct_scales<cols>(work, count, &scale, how, t, first_index, &result.scale);
+    detail::correct_scales<cols>(work, count, &scale, factors, how, t, first_index, &result.scale);
   }
   return result;
 }

@@ -120,12 +120,34 @@ template <class Operand>
   }
 }
 
+/// The factors of the runs of a span, at most Width columns.
+template <int Width, class Operand>
+struct run_factors {
+  static constexpr int alike = factor_cols<typename Operand::format>;
+  float values[Width / alike] = {};
+  std::uint32_t refused[Width / alike] = {}, any_refused = 0;
+
+  LOFT_HOST_DEVICE constexpr run_factors(int count, code<typename Operand::format::scale> const* scales,
+                                         tensor_scale t) noexcept {
+    constexpr int cols = Operand::format::shape.cols;
+    // Inlined everywhere: else a large file has a call a run here, and no vectors.
+    auto const find = [&](int g) __attribute__((always_inline)) {
+      auto const factor = encoding_factor<Operand>(scales[g * alike / cols], t, g * alike % cols);
+      values[g] = factor.value;
+      refused[g] = factor.refused;
+      any_refused |= factor.refused;
+    };
+    for_lanes<Width / alike>(count / alike, find);
+  }
+};
+
 /// Encodes `count` neighbours of one row, from the first column of a block, at most Width; their element indices count
-/// up from `index`, and `scales` has one entry a block. Packed: the codes are packed into bytes, else C is a code.
-/// `ahead`: the numbers that will be asked for soon; only a hint.
+/// up from `index`, and `scales` has one entry a block, `factors` what follows from them. Packed: the codes are packed
+/// into bytes, else C is a code. `ahead`: the numbers that will be asked for soon; only a hint.
 template <int Width, bool Packed, class Operand, class T, class C, class A = T>
 LOFT_HOST_DEVICE constexpr void encode_span(T const* values, int count,
-                                            code<typename Operand::format::scale> const* scales, Operand const& how,
+                                            code<typename Operand::format::scale> const* scales,
+                                            run_factors<Width, Operand> const& factors, Operand const& how,
                                             tensor_scale t, std::uint64_t index, C* out,
                                             A const* ahead = nullptr) noexcept {
   using format = typename Operand::format;
@@ -134,29 +156,18 @@ LOFT_HOST_DEVICE constexpr void encode_span(T const* values, int count,
   constexpr int alike = factor_cols<format>, cols = format::shape.cols, bits = element::spec.bits();
   if constexpr (Packed && bits != 4 && bits != 8) {
     code<element> codes[Width];
-    encode_span<Width, false>(values, count, scales, how, t, index, codes, ahead);
+    encode_span<Width, false>(values, count, scales, factors, how, t, index, codes, ahead);
     pack<element>(codes, count, out);
   } else {
     constexpr bool random = has_words<rounding>;
     typename word_of<rounding>::type words[random ? Width : 1] = {};
     draw(how.rounding, index, count, words);
-    float factors[Width / alike] = {};
-    std::uint32_t refused[Width / alike] = {}, any_refused = 0;
-    int const groups = count / alike;
-    // Inlined everywhere: else a large file has a call a block here, and no vectors.
-    auto const find_factor = [&](int g) __attribute__((always_inline)) {
-      auto const factor = encoding_factor<Operand>(scales[g * alike / cols], t, g * alike % cols);
-      factors[g] = factor.value;
-      refused[g] = factor.refused;
-      any_refused |= factor.refused;
-    };
-    for_lanes<Width / alike>(groups, find_factor);
     constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<Operand>;
     int const done = native::encode_groups<element, typename drawn<rounding>::type, alike, Packed, powers_of_two>(
-        values, factors, groups, words, ahead, static_cast<int>(sizeof(A)), out);
-    if (done * alike == count && any_refused == 0) return;
+        values, factors.values, count / alike, words, ahead, static_cast<int>(sizeof(A)), out);
+    if (done * alike == count && factors.any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {
-      if (i / alike < done && refused[i / alike] == 0) continue;
+      if (i / alike < done && factors.refused[i / alike] == 0) continue;
       int const here = min(alike, count - i);
       code<element> unpacked_codes[Packed ? alike : 1];
       code<element>* codes = unpacked_codes;
@@ -223,7 +234,7 @@ LOFT_HOST_DEVICE constexpr void decode_span(C const* in, int count, code<typenam
     float factors[Width / alike] = {};
     std::uint32_t refused[Width / alike] = {}, any_refused = 0;
     int const groups = count / alike;
-    auto const find_factor = [&](int g) __attribute__((always_inline)) {
+    auto const find_factor = [&](int g) __attribute__((always_inline)) {  // as in run_factors
       auto const factor = decoding_factor<B>(scales[g * alike / cols], g * alike % cols);
       factors[g] = factor.value;
       refused[g] = factor.refused;
@@ -253,7 +264,8 @@ LOFT_HOST_DEVICE constexpr float add_error(float total, float const* values, int
   using format = typename Operand::format;
   using error = typename error_of<std::remove_cvref_t<decltype(how.rule)>>::type;
   code<typename format::element> codes[format::shape.cols];
-  encode_span<format::shape.cols, false>(values, count, &scale, how, t, index, codes);
+  run_factors<format::shape.cols, Operand> const factors{count, &scale, t};
+  encode_span<format::shape.cols, false>(values, count, &scale, factors, how, t, index, codes);
   for (int i = 0; i < count; ++i) {
     float const decoded = native::opaque(decode_element<format>(codes[i], scale, i, t.decode));
     total = native::opaque(error::add(total, native::opaque(native::subtract(decoded, values[i]))));

@@ -85,14 +85,15 @@ LOFT_HOST_DEVICE constexpr auto corrected_scale(code<typename Operand::format::s
 /// a group; see encode_span for the rest.
 template <int Width, class Operand, class T>
 LOFT_HOST_DEVICE constexpr void correct_scales(T const* values, int count,
-                                               code<typename Operand::format::scale> const* scales, Operand const& how,
+                                               code<typename Operand::format::scale> const* scales,
+                                               run_factors<Width, Operand> const& factors, Operand const& how,
                                                tensor_scale t, std::uint64_t index,
                                                code<typename Operand::format::scale>* stored) noexcept {
   using format = typename Operand::format;
   constexpr int group = correction_group<Operand>, run = correction_sums::run, cols = format::shape.cols;
   code<typename format::element> codes[Width];
   float decoded[Width];
-  encode_span<Width, false>(values, count, scales, how, t, index, codes);
+  encode_span<Width, false>(values, count, scales, factors, how, t, index, codes);
   decode_span<format, Width, false>(codes, count, scales, 1.0f, decoded);
   for (int first = 0; first < count; first += group) {
     int const end = min(first + group, count);

@@ -27,12 +27,12 @@ LOFT_HOST_DEVICE constexpr int least_common_multiple(int a, int b) noexcept {
 }
 
 /// Columns that are worked on at once: about 1024, so that what is done once a block is done for many; fewer where a
-/// block has many rows, so that a band of blocks stays in a near cache, and in a thread of a GPU, whose memory is small
-/// and set aside for every thread that the chip can hold. No result depends on it.
+/// block has many rows, so that a band of blocks, about 16384 values, stays in a near cache, and in a thread of a GPU,
+/// whose memory is small and set aside for every thread that the chip can hold. No result depends on it.
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
-inline constexpr int usual_span = 128, usual_span_of_rows = 128;
+inline constexpr int usual_span = 128;
 #else
-inline constexpr int usual_span = 1024, usual_span_of_rows = 256;
+inline constexpr int usual_span = 1024;
 #endif
 
 /// The same in whole blocks, whole runs of the rotation, and whole groups of corrected scales.
@@ -40,7 +40,7 @@ template <class Operand>
 inline constexpr int span_cols = [] {
   constexpr int least = least_common_multiple(
       least_common_multiple(Operand::format::shape.cols, rotation_size<Operand>), correction_group<Operand>);
-  return least * static_cast<int>(ceil_div(Operand::format::shape.rows > 1 ? usual_span_of_rows : usual_span, least));
+  return least * static_cast<int>(ceil_div(min(usual_span, max(128, 16384 / Operand::format::shape.rows)), least));
 }();
 
 /// Rows of a tile of `tile_rows` x span_cols: whole blocks, sixteen rows at least; fewer of very long spans, of a long

@@ -171,7 +171,7 @@ struct band {
   }
   /// Where the row's values lie that will be worked on when a few more bands are done: they are fetched meanwhile.
   LOFT_HOST_DEVICE constexpr T const* ahead_of(std::int64_t r) const noexcept {
-    std::int64_t col = first + (format::shape.rows == 1 ? 2 : 4) * width;
+    std::int64_t col = first + 2 * width;
     if (col >= in.cols) {
       col -= in.cols;
       r += format::shape.rows;
@@ -201,7 +201,18 @@ struct band {
 
   LOFT_HOST_DEVICE constexpr void gather(std::uint32_t* amax, statistic_for<Operand>* statistics) noexcept {
     value columns[format::shape.rows == 1 ? 1 : width] = {};  // the largest magnitude of each column
-    for (std::int64_t r = row; r < end; ++r) {
+    std::int64_t r = row;
+    if constexpr (in_place && format::shape.rows % 4 == 0 && !has_statistic<Operand>) {
+      for (; r + 4 <= end; r += 4) {  // so that the maxima are not written for every row
+        T const *const a = &in(r, first), *const b = &in(r + 1, first), *const c = &in(r + 2, first);
+        T const* const d = &in(r + 3, first);
+        for_lanes<width>(count, [&](int i) {
+          auto const two = larger_magnitude(a[i], b[i]), others = larger_magnitude(c[i], d[i]);
+          columns[i] = larger_magnitude(columns[i], larger_magnitude(two, others));
+        });
+      }
+    }
+    for (; r < end; ++r) {
       load(r, false);
       if constexpr (format::shape.rows > 1)
         for_lanes<width>(count, [&](int i) { columns[i] = larger_magnitude(columns[i], values[i]); });
@@ -215,16 +226,18 @@ struct band {
   /// so; encode(packed, out) writes the row's codes, packed into bytes where `packed` is std::true_type.
   template <class Sink>
   LOFT_HOST_DEVICE constexpr void encode(scale_code const* scales, Sink&& sink) noexcept {
+    run_factors<width, Operand> const factors{count, scales, t};
     for (std::int64_t r = row; r < end; ++r) {
       load(r, true);
       scale_code const* stored = scales;
       [[maybe_unused]] scale_code room[corrects<Operand> ? blocks : 1];
       if constexpr (corrects<Operand>) {
-        correct_scales<width>(values, count, scales, how, t, index_of(r, 0), room);
+        correct_scales<width>(values, count, scales, factors, how, t, index_of(r, 0), room);
         stored = room;
       }
       sink(from.row + r, from.col + first, count, stored, [&](auto packed, auto* out) {
-        encode_span<width, decltype(packed)::value>(values, count, scales, how, t, index_of(r, 0), out, ahead_of(r));
+        encode_span<width, decltype(packed)::value>(values, count, scales, factors, how, t, index_of(r, 0), out,
+                                                    ahead_of(r));
       });
     }
   }
