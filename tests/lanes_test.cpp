@@ -90,20 +90,37 @@ long vector_mismatches(std::vector<float> const& values, R rounding) {
   return mismatches;
 }
 
-/// Packed codes of bf16 under scales that are powers of two, the least and the largest that vectors serve among them.
+/// Packed codes of blocks of 16 under any scales: four registers at once, one, and half of one.
 template <class F, class R>
-long half_mismatches(std::vector<float> const& values, R rounding) {
+long scaled_mismatches(std::vector<float> const& values, R rounding) {
+  long mismatches = 0;
+  constexpr int groups = 11, count = 16 * groups;
+  constexpr float multipliers[groups] = {1, 0.25f, 3.7f, 0.3f, 8, 1.1f, 0.9f, 2.5f, 0.01f, 77, 5};
+  for (std::size_t i = 0; i + count <= values.size(); i += count) {
+    std::uint8_t codes[count], packed[count / 2];
+    float const* const from = values.data() + i;
+    std::uint8_t const* const no_words = nullptr;
+    if (native::encode_groups<F, R, 16, true>(from, multipliers, groups, no_words, nullptr, 0, packed) != groups)
+      return -1;
+    unpack<F>(packed, count, codes);
+    for (int k = 0; k < count; ++k)
+      mismatches +=
+          codes[k] != detail::encode_scaled<F, overflow::saturate>(from[k] * multipliers[k / 16], 0, rounding, 0);
+  }
+  return mismatches;
+}
+
+/// Packed codes under scales that are powers of two, the least and the largest that vectors serve among them.
+template <class F, class T, class R>
+long half_mismatches(std::vector<T> const& values, R rounding) {
   long mismatches = 0;
   constexpr int groups = 7, count = 32 * groups, least = detail::least_vector_scale<F>;
-  std::vector<bf16_t> halves;
-  for (float value : values)
-    halves.push_back(bf16_t::from_bits(static_cast<std::uint16_t>(bit_cast<std::uint32_t>(value) >> 16)));
-  for (std::size_t i = 0; i + count <= halves.size(); i += count) {
+  for (std::size_t i = 0; i + count <= values.size(); i += count) {
     std::uint8_t codes[count], packed[count / 2];
     int exponents[groups] = {0, 3, -5, 40, -40, least, 126};
     float multipliers[groups];
     for (int g = 0; g < groups; ++g) multipliers[g] = detail::power_of_two(-exponents[g]);
-    bf16_t const* const from = halves.data() + i;
+    T const* const from = values.data() + i;
     std::uint8_t const* const no_words = nullptr;
     if (native::encode_groups<F, R, 32, true, true>(from, multipliers, groups, no_words, nullptr, 0, packed) != groups)
       return -1;
@@ -201,16 +218,26 @@ TEST_CASE("native::encode_groups equals encode where it is there") {
   if (LOFT_HAS_HOST_VECTORS) CHECK(formats >= 8);
 }
 
-TEST_CASE("bf16 in blocks of 4-bit codes equals encode") {
+TEST_CASE("blocks of packed 4-bit codes, of bf16 and float, equal encode") {
   auto const values = hard_values(32 * 7 * 40, 7);
+  std::vector<bf16_t> halves;
+  for (float value : values)
+    halves.push_back(bf16_t::from_bits(static_cast<std::uint16_t>(bit_cast<std::uint32_t>(value) >> 16)));
   int formats = 0;
   all_formats::for_each([&]<class F>(F) {
     if constexpr (native::has_encode_lanes<F, nearest_even> && F::spec.bits() == 4) {
       if (half_mismatches<F>(values, nearest_even{}) < 0) return;
       ++formats;
-      CHECK(half_mismatches<F>(values, nearest_even{}) == 0);
-      CHECK(half_mismatches<F>(values, nearest_away{}) == 0);
-      CHECK(half_mismatches<F>(values, toward_zero{}) == 0);
+      auto const check = [](auto const& numbers) {
+        CHECK(half_mismatches<F>(numbers, nearest_even{}) == 0);
+        CHECK(half_mismatches<F>(numbers, nearest_away{}) == 0);
+        CHECK(half_mismatches<F>(numbers, toward_zero{}) == 0);
+      };
+      check(halves);
+      check(values);
+      CHECK(scaled_mismatches<F>(values, nearest_even{}) == 0);
+      CHECK(scaled_mismatches<F>(values, nearest_away{}) == 0);
+      CHECK(scaled_mismatches<F>(values, toward_zero{}) == 0);
     }
   });
   if (LOFT_HAS_HOST_VECTORS) CHECK(formats >= 3);
@@ -322,6 +349,28 @@ TEST_CASE("the vector Hadamard transform adds in the order of the generic one") 
     compare(std::integral_constant<int, 128>{});
     compare(std::integral_constant<int, 256>{});
   }
+}
+
+TEST_CASE("runs that are rotated together equal those that are rotated alone") {
+  std::mt19937 random{8};
+  std::normal_distribution<float> normal;
+  auto const compare = [&]<int N>(std::integral_constant<int, N>) {
+    for (int runs = 0; runs <= 7; ++runs) {
+      std::vector<float> values(static_cast<std::size_t>(runs * N) + 1, 77.0f), apart(values), alone;
+      for (int i = 0; i < runs * N; ++i) values[static_cast<std::size_t>(i)] = normal(random);
+      alone = values;
+      for (int run = 0; run < runs; ++run) hadamard<N>{}.apply(alone.data() + run * N);
+      hadamard<N>{}.apply_runs(values.data(), runs * N, apart.data());
+      hadamard<N>{}.apply_runs(values.data(), runs * N, values.data());
+      CHECK(apart == alone);
+      CHECK(values == alone);
+    }
+  };
+  compare(std::integral_constant<int, 2>{});
+  compare(std::integral_constant<int, 16>{});
+  compare(std::integral_constant<int, 32>{});
+  compare(std::integral_constant<int, 64>{});
+  compare(std::integral_constant<int, 256>{});
 }
 
 TEST_CASE("filling a run with random words equals asking for each") {
