@@ -139,7 +139,7 @@ LOFT_HOST_DEVICE constexpr void visit_quantized(matrix_view<T> in, Operand const
     code<typename Operand::format::element> codes[span_cols<Operand>];
     float values[span_cols<Operand>];
     encode(std::false_type{}, codes);
-    decode_row<false>(codes, scales, t.decode, how, count, values);
+    decode_values<false>(codes, scales, t.decode, how, count, values);
     f(row, first, count, values);
   };
   for_parts<Operand>(in, {0, 0, in.cols}, [&](auto part, origin at) { quantize_part(part, t, how, at, decode); });

@@ -137,6 +137,14 @@ void compare_both(matrix_view<T const> in, First const& how, Second const& cols_
       });
 }
 
+/// The operand with another seed where a device looks for it in its memory: the signs of a rotation stay.
+template <class Operand>
+Operand with_other_seed(Operand const& how) {
+  Operand other = reseed(how, 99, 98);
+  other.rotation = how.rotation;
+  return other;
+}
+
 struct extent {
   std::int64_t rows, cols;
 };

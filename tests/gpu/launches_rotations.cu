@@ -69,7 +69,7 @@ void seeded(char const* what, Operand const& how) {
   on_device d;
   d.seed = seed.data;
   for (extent const e : extents_of<detail::rotation_size<Operand>>())
-    one_matrix<row_major>(what, numbers<T>(e.rows, e.cols, 42, content::tame), e, how, reseed(how, 99, 98), d);
+    one_matrix<row_major>(what, numbers<T>(e.rows, e.cols, 42, content::tame), e, how, with_other_seed(how), d);
 }
 
 template <class T, class First, class Second>

@@ -44,7 +44,7 @@ void seeded(char const* what, Operand const& how) {
   device_copy<std::uint64_t> const seed(words, 2);
   on_device d;
   d.seed = seed.data;
-  all_matrices<T>(what, how, reseed(how, 99, 98), d);
+  all_matrices<T>(what, how, with_other_seed(how), d);
 }
 
 /// A tensor's amax that is computed, known to the host, and in device memory, with and without another one in the rule.
