@@ -721,7 +721,7 @@ TEST_CASE("bad options end with exit code 2 and one sentence") {
       {{"--width", "130"}, "multiple of --heads"},
       {{"--layers", "1000", "--width", "65536"}, "GiB of memory"},
       {{"--context", "65536", "--batch", "65536"}, "GiB of memory"},
-      {{"--recipes", "fp31"}, "unknown recipe 'fp31'; known are fp32, mxfp8, mxfp4, nvfp4"},
+      {{"--recipes", "fp31"}, "unknown recipe 'fp31' for --recipes; known are fp32, bf16, mxfp8"},
       {{"--recipes", "fp32,fp32"}, "more than once"},
       {{"--recipes", ""}, "unknown recipe ''"},
       {{"--recipes", "nvfp4", "--batch", "1", "--context", "20"}, "multiple of 16 for the rotation of nvfp4"},
@@ -732,6 +732,7 @@ TEST_CASE("bad options end with exit code 2 and one sentence") {
       {{"--alpha", "0"}, "--alpha must be"},
       {{"--beta", "inf"}, "--beta must be"},
       {{"--budget", "-1"}, "--budget must be"},
+      {{"--finish-from", "1.5"}, "--finish-from must be from 0 to 1, not 1.5"},
       {{"--text", folder / "absent"}, "cannot read"},
       {{"--text", folder.path.string()}, "it is a directory"},
       {{"--text", folder / "short"}, "too short"},
@@ -739,6 +740,10 @@ TEST_CASE("bad options end with exit code 2 and one sentence") {
       {{"--plot", folder / "taken"}, "not a plain file"},
       {{"--plot", "/dev/null"}, "not a plain file"},
       {{"--csv", folder / "same", "--plot", folder / "same"}, "the same file"},
+      {{"--csv", folder / "same", "--plot", folder / "./same"}, "the same file"},
+      {{"--steps", "100000001"}, "--steps must be from 1 to 100000000, not 100000001"},
+      {{"--controller", "gnmr", "--safe", "hif4", "--width", "96"},
+       "--width must be a multiple of 64 for the rotation of hif4, not 96"},
       {{"--text", folder / "short", "--csv", folder / "short"}, "must not be replaced"},
   };
   for (auto const& one : cases) {
@@ -764,10 +769,17 @@ TEST_CASE("a study has options of its own, which are checked too") {
       {{"study"}, "subcommand"},
       {{"study", "everything"}, "subcommand"},
       {{"study", "gnmr", "--bits", "8"}, "--bits must be 2, 3 or 4"},
+      {{"study", "gnmr", "--bits", "2,2"}, "--bits names 2 more than once"},
+      {{"study", "ngpt", "--arch", "ngpt"}, "--arch"},
       {{"study", "gnmr", "--seeds", "0"}, "--seeds must be"},
       {{"study", "gnmr", "--recipes", "mxfp4"}, "--recipes"},
       {{"study", "freeze", "--plot", "x.svg"}, "--plot"},
       {{"study", "freeze", "--steps", "0"}, "--steps must be"},
+      {{"study", "wgrad", "--recipes", "mxfp4"}, "--recipes"},
+      {{"study", "blocks", "--seeds", "0"}, "--seeds must be"},
+      {{"study", "league", "--recipes", "mxfp5"}, "unknown recipe 'mxfp5' for --recipes"},
+      {{"study", "league", "--recipes", "quartet2", "--width", "64"}, "--width must be a multiple of 128"},
+      {{"study", "league", "--text", "absent"}, "cannot read"},
   };
   for (auto const& [arguments, words] : cases) {
     auto const r = run_program(arguments);
@@ -775,6 +787,38 @@ TEST_CASE("a study has options of its own, which are checked too") {
     CHECK(r.code == 2);
     CHECK(r.err.find(words) != std::string::npos);
   }
+}
+
+TEST_CASE("a table that cannot be written is an error") {
+  scratch_folder const folder;
+  save(folder / "text", std::string(5000, 'a'));
+  std::vector<std::string> const arguments{"char_gpt",
+                                           "--text",
+                                           folder / "text",
+                                           "--steps",
+                                           "1",
+                                           "--width",
+                                           "8",
+                                           "--heads",
+                                           "1",
+                                           "--layers",
+                                           "1",
+                                           "--context",
+                                           "4",
+                                           "--batch",
+                                           "1",
+                                           "--eval-batches",
+                                           "1",
+                                           "--recipes",
+                                           "fp32",
+                                           "--threads",
+                                           "1"};
+  std::vector<char const*> argv;
+  for (auto const& a : arguments) argv.push_back(a.c_str());
+  std::ofstream full{"/dev/full"};
+  std::ostringstream err;
+  CHECK(run(static_cast<int>(argv.size()), argv.data(), full, err) == 1);
+  CHECK(err.str().find("cannot write the table") != std::string::npos);
 }
 
 TEST_CASE("help is no error") {
@@ -917,6 +961,26 @@ TEST_CASE("with gnmr the CSV tells what it did at every step, and the table how 
   CHECK(lines.back().ends_with(",0,1"));
 }
 
+TEST_CASE("training can be finished in the safe recipe of a plan") {
+  scratch_folder const folder;
+  auto const last_losses = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.end(), {"--steps", "20", "--eval-every", "10", "--recipes", "fp32,mxfp4"});
+    auto const r = run_program(small_run(folder, arguments));
+    CAPTURE(r.err);
+    REQUIRE(r.code == 0);
+    auto const lines = lines_of(load(folder / "out.csv"));
+    REQUIRE(lines.size() == 1 + 2 * 3);
+    auto const loss = [&](std::size_t line) { return lines[line].substr(lines[line].find(',')); };
+    return std::vector{loss(3), loss(5), loss(6)};  // fp32 at the end; mxfp4 half way, and at the end
+  };
+  auto const never = last_losses({}), half = last_losses({"--finish-from", "0.5"}),
+             always = last_losses({"--finish-from", "0"});
+  CHECK(half[0] == never[0]);
+  CHECK(half[2] != never[2]);
+  CHECK(always[2] == never[0]);  // its safe recipe is float
+  CHECK(half[2] != always[2]);
+}
+
 TEST_CASE("the studies run, and repeat themselves") {
   scratch_folder const folder;
   auto const gnmr = small_run(
@@ -938,6 +1002,33 @@ TEST_CASE("the studies run, and repeat themselves") {
   CHECK(lost(10) < 0.5);    // bf16, at the peak of the learning rate
   CHECK(lost(120) > 0.9);   // and at a thousandth of it
   CHECK(lost(240) > 0.99);  // where nothing that is stored in fp8 moves
+}
+
+TEST_CASE("the studies of recipes run, repeat themselves whatever the number of threads, and write what they say") {
+  scratch_folder const folder;
+  auto const check = [&](std::string const& study, std::size_t trainings, std::string const& words) {
+    auto arguments = small_run(folder, {"study", study, "--steps", "4", "--seeds", "2", "--plot", folder / "out.svg"});
+    auto const with_threads = [&](char const* threads) {
+      *(std::find(arguments.begin(), arguments.end(), "--threads") + 1) = threads;
+      return run_program(arguments);
+    };
+    auto const first = with_threads("1");
+    CAPTURE(first.err);
+    REQUIRE(first.code == 0);
+    CHECK(first.out.find(words) != std::string::npos);
+    auto const csv = load(folder / "out.csv");
+    auto const lines = lines_of(csv);
+    std::size_t count = 0;
+    while (count < lines.size() && !lines[count].empty()) ++count;
+    CHECK(count == 1 + 2 * trainings);
+    CHECK(load(folder / "out.svg").ends_with("</svg>\n"));
+    auto const second = with_threads("3");
+    CHECK(second.out == first.out);
+    CHECK(load(folder / "out.csv") == csv);
+  };
+  check("wgrad", 1 + 7 * 3, "mxfp4_hadamard32");
+  check("blocks", 2 * (1 + 1 + 8), "64 x 64");
+  check("ngpt", 2 * 5, "signed H16");
 }
 
 TEST_CASE("a file that cannot be written whole is not written") {

@@ -28,13 +28,13 @@ std::vector<float> normal_values(unsigned seed) {
 
 template <class O>
 constexpr bool is_random(O const& how) {
+  constexpr bool rounds = requires { how.rounding.seed; }
+  , scales = requires { how.rule.seed; }
+  , rotates = requires { how.rotation.seed; };
   if constexpr (requires { how.then; }) return is_random(how.then);
-  else if constexpr (requires { how.rounding; }) return requires {
-      how.rounding.seed;
-    }
-  || requires { how.rule.seed; }
-  || requires { how.rotation.seed; };
-  else return false; }
+  else if constexpr (requires { how.how; }) return is_random(how.how);
+  else return rounds || scales || rotates;
+}
 
 template <class O>
 std::vector<float> quantized(std::vector<float> values, O const& how) {

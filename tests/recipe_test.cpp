@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstdint>
 #include <loft/recipes.hpp>
+#include <loft/residual.hpp>
 #include <map>
 #include <random>
 #include <string>
@@ -106,6 +107,20 @@ std::vector<std::string> text_of_recipe(R const& r) {
 
 std::vector<std::string> alike(std::string const& text) { return std::vector<std::string>(6, text); }
 
+/// Who stays out: shares at either end, roles, and what they take.
+template <class Main, class Safe>
+std::string text_of_exceptions(plan<Main, Safe> const& p) {
+  auto const& e = p.except;
+  std::string text;
+  if (e.first != 0 || e.last != 0)
+    text += std::to_string(static_cast<int>(62 * e.first + 0.5)) + "+" +
+            std::to_string(static_cast<int>(62 * e.last + 0.5)) + " of 62 ";
+  if (e.query_key) text += "query, key ";
+  if (e.mlp_down) text += "mlp down ";
+  if (e.from != 1) text += "from ";
+  return text.empty() ? text : text + "{" + text_of(p.safe.fprop.left) + "}";
+}
+
 /// X, W, dY, W^T, dY^T, X^T, as the papers have them; facts in words, constants as numbers.
 std::map<std::string, std::vector<std::string>> published() {
   std::string const even = "e2m1/e8m0 1x32 even even", even_sr = "e2m1/e8m0 1x32 even stochastic";
@@ -165,6 +180,15 @@ std::map<std::string, std::vector<std::string>> published() {
   };
 }
 
+/// All others have none.
+std::map<std::string, std::string> const published_exceptions{
+    {"nvfp4", "2+8 of 62 {bf16}"},  // arXiv 2509.25149 section 4
+    {"four_over_six", "2+8 of 62 {bf16}"},
+    {"if4", "2+8 of 62 {bf16}"},
+    {"tibq", "query, key {e4m3/e8m0 1x32 floor even}"},           // arXiv 2607.24953
+    {"nvfp4_ngpt", "mlp down {e2m1/ue4m3+float 1x16 448 even}"},  // whose input is not within [-1, 1]
+};
+
 /// What recipe a layer gets, in a word.
 template <class Plan>
 std::string choice(Plan const& plan, layer_place at, double progress = 0) {
@@ -204,6 +228,8 @@ TEST_CASE("every named recipe has the operands of its paper") {
     auto const found = table.find(std::string{name});
     REQUIRE(found != table.end());
     CHECK(text_of_recipe(plan.main) == found->second);
+    auto const tail = published_exceptions.find(std::string{name});
+    CHECK(text_of_exceptions(plan) == (tail == published_exceptions.end() ? std::string{} : tail->second));
     ++count;
   });
   CHECK(count == table.size());
@@ -237,24 +263,24 @@ TEST_CASE("the layers and steps that stay out are those of the papers") {
   REQUIRE(visit_recipe("nvfp4", [](auto const& plan) {
     // arXiv 2509.25149: of 62 blocks the first 2 and the last 8 in bfloat16, 16 % of the linear layers.
     for (int block = 0; block < 62; ++block)
-      CHECK(choice(plan, {block, 62, layer_role::mlp}) == (block < 2 || block >= 54 ? "bf16" : "main"));
+      CHECK(choice(plan, {block, 62, layer_role::mlp_up}) == (block < 2 || block >= 54 ? "bf16" : "main"));
     for (int block = 0; block < 4; ++block)  // 4 blocks have no eighth: to nearest
       CHECK(choice(plan, {block, 4, layer_role::value}) == (block == 3 ? "bf16" : "main"));
     CHECK(choice(plan, {30, 62, layer_role::head}) == "none");
     auto until = plan;
     until.except.from = 0.75;
-    CHECK(choice(until, {30, 62, layer_role::mlp}, 0.74) == "main");
-    CHECK(choice(until, {30, 62, layer_role::mlp}, 0.75) == "bf16");
+    CHECK(choice(until, {30, 62, layer_role::mlp_up}, 0.74) == "main");
+    CHECK(choice(until, {30, 62, layer_role::mlp_up}, 0.75) == "bf16");
     CHECK(choice(until, {30, 62, layer_role::head}, 0.75) == "none");
   }));
   REQUIRE(visit_recipe("tibq", [](auto const& plan) {  // arXiv 2607.24953: queries and keys in MXFP8
     CHECK(choice(plan, {0, 4, layer_role::query_key}) == "mxfp8");
     CHECK(choice(plan, {0, 4, layer_role::value}) == "main");
-    CHECK(choice(plan, {3, 4, layer_role::mlp}) == "main");
+    CHECK(choice(plan, {3, 4, layer_role::mlp_up}) == "main");
     CHECK(choice(plan, {3, 4, layer_role::head}) == "none");
   }));
   REQUIRE(visit_recipe("mxfp4_hadamard", [](auto const& plan) {  // arXiv 2605.09825: all linear layers
-    for (int block = 0; block < 32; ++block) CHECK(choice(plan, {block, 32, layer_role::mlp}) == "main");
+    for (int block = 0; block < 32; ++block) CHECK(choice(plan, {block, 32, layer_role::mlp_up}) == "main");
   }));
   CHECK_FALSE(visit_recipe("mxfp5", [](auto const&) {}));
 }
@@ -306,18 +332,28 @@ TEST_CASE("seeds reach all that is random, and both operands of a product are ro
   using turned = operand<mxfp4, even_scale, nearest_even, random_hadamard<16>>;
   using eden = operand<nvfp4, ms_eden<32>, nearest_even, random_hadamard<32>>;
   recipe<product<noisy, turned>, product<turned, turned>, product<eden, stored<operand<nvfp4>, eden>>> const how;
+  constexpr std::uint64_t one = 1;
   auto const r = reseed(how, 9, 4);
   CHECK(r.fprop.left.rounding.seed == 9);
   CHECK(r.fprop.left.rounding.stream == 24);  // six streams for each use of a layer
-  CHECK(r.fprop.right.rotation.stream == 12);
+  CHECK(r.fprop.right.rotation.stream == (12 | one << 61));
   CHECK(r.dgrad.left.rotation.seed == 9);
-  CHECK(r.dgrad.left.rotation.stream == 13);
-  CHECK(r.dgrad.right.rotation.stream == 13);
+  CHECK(r.dgrad.left.rotation.stream == (13 | one << 61));
+  CHECK(r.dgrad.right.rotation.stream == (13 | one << 61));
   CHECK(r.wgrad.left.rule.seed == 9);
-  CHECK(r.wgrad.left.rule.stream == 28);
-  CHECK(r.wgrad.right.then.rule.stream == 29);
-  CHECK(r.wgrad.left.rotation.stream == 14);
-  CHECK(r.wgrad.right.then.rotation.stream == 14);
+  CHECK(r.wgrad.left.rule.stream == (28 | one << 60));
+  CHECK(r.wgrad.right.then.rule.stream == (29 | one << 60));
+  CHECK(r.wgrad.left.rotation.stream == (14 | one << 61));
+  CHECK(r.wgrad.right.then.rotation.stream == (14 | one << 61));
+  CHECK(reseed(clamped<noisy>{}, 9, 4).how.rounding.stream == 4);
+  auto const with = reseed(with_residual<noisy, two_of_four, noisy>{}, 9, 4);
+  CHECK(with.how.rounding.stream == 4);
+  CHECK(with.residual.rounding.stream == (4 | one << 62));
+  recipe<product<noisy, noisy>, product<none, stored<noisy>>, product<none, stored<noisy, noisy>>> const twice;
+  auto const again = reseed(twice, 9, 4);  // what was stored is what Fprop had
+  CHECK(again.dgrad.right.first.rounding.stream == again.fprop.right.rounding.stream);
+  CHECK(again.wgrad.right.first.rounding.stream == again.fprop.left.rounding.stream);
+  CHECK(again.wgrad.right.then.rounding.stream == 29);
   auto const other = reseed(how, 9, 5);
   CHECK(quantized(normal_values(rows * cols, 8), r.dgrad.left) !=
         quantized(normal_values(rows * cols, 8), other.dgrad.left));

@@ -124,8 +124,8 @@ void model<T>::constrain() {
 template <class T>
 loft::layer_place model<T>::place_of(std::size_t number) const noexcept {
   constexpr loft::layer_role roles[linears_per_layer] = {loft::layer_role::query_key,
-                                                         loft::layer_role::attention_projection, loft::layer_role::mlp,
-                                                         loft::layer_role::mlp};
+                                                         loft::layer_role::attention_projection,
+                                                         loft::layer_role::mlp_up, loft::layer_role::mlp_down};
   return {static_cast<int>(number / linears_per_layer), shape_.layers, roles[number % linears_per_layer]};
 }
 
@@ -140,7 +140,7 @@ void model<T>::for_products(int number, int out_width, F const& f) {
   int const first = own ? out_width / 3 * 2 : out_width;  // queries, keys, values
   f(quantized_[n], 0, first);
   if (!own) return;
-  work_.stream += std::uint64_t{1} << 60;
+  work_.stream += std::uint64_t{1} << 50;
   f(*own, first, out_width - first);
 }
 

@@ -7,7 +7,6 @@
 #include <CLI/CLI.hpp>
 #include <filesystem>
 #include <ostream>
-#include <sstream>
 #include <thread>
 
 #include "errors.hpp"
@@ -17,12 +16,6 @@
 
 namespace char_gpt {
 namespace {
-
-std::string spelt(double value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
-}
 
 void require(bool holds, std::string const& sentence) {
   if (!holds) throw usage_error{sentence};
@@ -44,7 +37,8 @@ void check_recipes(options const& o) {
 /// Of controllers and studies.
 void check_choices(options const& o) {
   require(o.controller == "none" || o.controller == "gnmr", "--controller must be none or gnmr, not " + o.controller);
-  find_recipe(o.safe, "--safe");
+  auto const& safe = find_recipe(o.safe, "--safe");
+  if (o.controller == "gnmr") check_runs(safe, o.shape);
   require_within("--alpha", o.alpha, 1e-12, 1e12);
   require_within("--beta", o.beta, 1e-12, 1e12);
   require_within("--budget", o.budget, 0, 4000);
@@ -52,6 +46,9 @@ void check_choices(options const& o) {
   for (int const bits : o.bits)
     require(bits >= 2 && bits <= 4, "--bits must be 2, 3 or 4, not " + std::to_string(bits));
   require(!o.bits.empty(), "--bits names no number");
+  for (int const bits : o.bits)
+    require(std::count(o.bits.begin(), o.bits.end(), bits) == 1,
+            "--bits names " + std::to_string(bits) + " more than once");
 }
 
 void check(options const& o) {
@@ -64,11 +61,12 @@ void check(options const& o) {
   require_within("--eval-every", o.eval_every, 1, 1e8);
   require_within("--eval-batches", o.eval_batches, 1, 1e4);
   require_within("--threads", o.threads, 0, 256);
-  require(o.seed >= 0, "--seed must not be negative");
+  require(o.seed >= 0, "--seed must not be negative, and is " + std::to_string(o.seed));
   require_within("--lr", o.learning_rate, 1e-12, 1);
   require_within("--weight-decay", o.weight_decay, 0, 1);
   require_within("--clip", o.clip, 1e-12, 1e12);
   require_within("--max-memory", o.max_memory, 0.001, 1e6);
+  require_within("--finish-from", o.finish_from, 0, 1);
   require(o.arch == "gpt" || o.arch == "ngpt", "--arch must be gpt or ngpt, not '" + o.arch + "'");
   require(moment_format_of(o.adam_state).has_value(),
           "--adam-state must be fp32, bf16, fp8 or fp4, not '" + o.adam_state + "'");
@@ -82,7 +80,12 @@ void check(options const& o) {
   if (o.what == task::compare || o.what == task::study_league) check_recipes(o);
   for (auto const* path : {&o.csv, &o.plot})
     if (!path->empty()) check_writable(*path);
-  require(o.csv.empty() || o.csv != o.plot, "--csv and --plot name the same file");
+  auto const canonical = [](std::string const& path) {
+    std::error_code ignored;
+    return std::filesystem::weakly_canonical(path, ignored);
+  };
+  require(o.csv.empty() || o.plot.empty() || canonical(o.csv) != canonical(o.plot),
+          "--csv and --plot name the same file, '" + o.csv + "'");
   std::error_code ignored;
   for (auto const* path : {&o.csv, &o.plot})
     require(path->empty() || !std::filesystem::equivalent(*path, o.text, ignored),
@@ -108,6 +111,8 @@ void declare_training(CLI::App& app, options& o) {
   app.add_option("--lr", o.learning_rate, "peak learning rate");
   app.add_option("--weight-decay", o.weight_decay, "weight decay of AdamW");
   app.add_option("--clip", o.clip, "largest norm of the gradients");
+  app.add_option("--finish-from", o.finish_from,
+                 "share of the steps from which on all layers take the safe recipe of their plan, 1 for never");
   app.add_option("--eval-every", o.eval_every, "steps between evaluations");
   app.add_option("--eval-batches", o.eval_batches, "batches of an evaluation");
   app.add_option("--threads", o.threads, "threads, 0 for one a core; results do not depend on it");
@@ -149,7 +154,7 @@ options study_defaults(task what) {
   if (what == task::study_league) {  // wide enough for every rotation
     o.shape.width = 128;
     o.shape.heads = 4;
-    o.steps = 600;
+    o.steps = 200;
     o.recipes.clear();
     for (auto const& recipe : all_recipes()) o.recipes.push_back(recipe.name);
   }
@@ -175,6 +180,7 @@ CLI::App* declare_study(CLI::App& studies, study_command const& command, options
   o = study_defaults(command.what);
   auto* const app = studies.add_subcommand(command.name, command.question);
   declare_training(*app, o);
+  if (command.what == task::study_ngpt) app->remove_option(app->get_option("--arch"));  // it trains both
   if (command.what == task::study_freeze) return app;
   declare_plot(*app, o);
   app->add_option("--seeds", o.seeds, "trainings of each kind, with seeds from --seed on");

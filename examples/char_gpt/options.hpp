@@ -24,6 +24,7 @@ struct options {
   model_shape shape;
   int steps = 1000, eval_every = 100, eval_batches = 16, threads = 0;
   double learning_rate = 3e-3, weight_decay = 0.1, clip = 1, max_memory = 2;  // the last in GiB
+  double finish_from = 1;  // the share of the steps from which on every layer takes its plan's safe recipe
   std::int64_t seed = 1;
   bool quiet = false;
   std::string arch = "gpt", adam_state = "fp32";

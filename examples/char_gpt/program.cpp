@@ -26,7 +26,7 @@ std::vector<std::uint8_t> read_text_of(options const& o) {
 
 /// A recipe that is as good as the safe one has nothing to be moved to.
 control control_of(options const& o, std::string const& recipe) {
-  if (o.controller == "none" || recipe == o.safe || recipe == "fp32") return {};
+  if (o.controller == "none" || recipe == o.safe || recipe == "fp32" || recipe == "bf16") return {};
   return {.who = chooser::gnmr, .options = {.alpha = o.alpha, .beta = o.beta, .max_active = budget_of(o)}};
 }
 
@@ -68,6 +68,7 @@ void work(options const& o, std::ostream& out, std::ostream& err) {
 int run(int argc, char const* const* argv, std::ostream& out, std::ostream& err) {
   try {
     if (auto const o = parse_options(argc, argv, out)) work(*o, out, err);
+    if (!out.flush()) throw std::runtime_error{"cannot write the table to the standard output"};
     return 0;
   } catch (usage_error const& error) {
     err << "char_gpt: " << error.what() << '\n';

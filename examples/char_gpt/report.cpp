@@ -23,6 +23,12 @@ std::string fixed(double value, int digits) {
   return out.str();
 }
 
+std::string spelt(double value) {
+  std::ostringstream out;
+  out << std::setprecision(12) << value;
+  return out.str();
+}
+
 std::string aligned(std::vector<row> const& rows) {
   std::ostringstream out;
   for (auto const& r : rows) {

@@ -18,6 +18,9 @@ std::string aligned(std::vector<row> const& rows);
 /// A number with so many digits after the point.
 std::string fixed(double value, int digits);
 
+/// A number as short as twelve digits allow: 0.003.
+std::string spelt(double value);
+
 /// The share of unit-steps on the safe path, and of the steps with more candidates than the budget; 0 without steps.
 double recovered_share(result const& r) noexcept;
 double budget_hit_share(result const& r) noexcept;

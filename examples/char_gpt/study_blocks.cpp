@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <loft/diagnostics.hpp>
+#include <loft/recipes.hpp>
 #include <ostream>
 #include <stdexcept>
 
@@ -12,7 +13,7 @@
 namespace char_gpt {
 namespace {
 
-/// Truncation-free scales and stochastic gradients in both; `Weight` is the format of the weights, `Other` of the rest.
+/// Truncation-free scales and stochastic gradients in both, queries and keys in MXFP8, as arXiv 2607.24953 has them; `Weight` is the format of the weights, `Other` of the rest.
 template <class Weight, class Other>
 struct blocks_recipe {
   using weight = loft::operand<Weight, loft::ceil_scale>;
@@ -53,7 +54,10 @@ mismatch mismatch_of(model<float>& gpt, int width) {
 
 template <class Weight, class Other>
 trial trial_of(options const& o, std::string const& blocks, std::string const& on, double rate) {
-  trial t{{blocks, on, spelt_number(rate)}, keep_plan(blocks, loft::plan<blocks_recipe<Weight, Other>>{}), o};
+  trial t{
+      {blocks, on, spelt(rate)},
+      keep_plan(blocks, loft::plan<blocks_recipe<Weight, Other>, loft::recipes::mxfp8>{.except = {.query_key = true}}),
+      o};
   t.how.learning_rate = rate;
   t.measure = [width = o.shape.width](model<float>& gpt) {
     auto const m = mismatch_of<Weight>(gpt, width);
@@ -83,7 +87,7 @@ void study_blocks(options const& o, split_text const& text, std::ostream& out) {
   std::vector<trial> trials;
   std::vector<double> const rates{o.learning_rate, o.learning_rate / 3};
   for (double const rate : rates) {
-    trial base{{"fp32", "nothing", spelt_number(rate)}, find_recipe("fp32", "the study"), o};
+    trial base{{"fp32", "nothing", spelt(rate)}, find_recipe("fp32", "the study"), o};
     base.how.learning_rate = rate;
     trials.push_back(base);
     trials.push_back(trial_of<loft::mxfp4, loft::mxfp4>(o, "1 x 32", "all operands", rate));
@@ -100,8 +104,8 @@ void study_blocks(options const& o, split_text const& text, std::ostream& out) {
   for (auto const& t : trials) {
     bool const is_base = t.what.name == "fp32";
     if (is_base) base = &t;
-    rows.push_back({t.labels[0], t.labels[1], t.labels[2], spelt(final_losses(t), 4),
-                    is_base ? "-" : spelt(gaps(t, *base), 2) + " %", is_base ? "-" : measured(t, 0),
+    rows.push_back({t.labels[0], t.labels[1], t.labels[2], mean_of(final_losses(t), 4),
+                    is_base ? "-" : mean_of(gaps(t, *base), 2) + " %", is_base ? "-" : measured(t, 0),
                     is_base ? "-" : measured(t, 1)});
     if (!is_base) shown.push_back({t.labels[0] + ", " + t.labels[1] + ", " + t.labels[2], gaps(t, *base)});
   }

@@ -9,6 +9,7 @@
 
 #include "report.hpp"
 #include "study.hpp"
+#include "study_trials.hpp"
 
 namespace char_gpt {
 namespace {
@@ -67,18 +68,11 @@ struct kind {
 
 double perplexity(result const& r) { return std::exp(r.curve.back().validation_loss); }
 
-struct moments {
-  double mean = 0, deviation = 0;
-};
-
 template <class F>
-moments moments_of(std::vector<result> const& results, F const& f) {
-  moments m;
-  double squares = 0;
-  for (auto const& r : results) m.mean += f(r) / static_cast<double>(results.size());
-  for (auto const& r : results) squares += (f(r) - m.mean) * (f(r) - m.mean);
-  if (results.size() > 1) m.deviation = std::sqrt(squares / static_cast<double>(results.size() - 1));
-  return m;
+mean_and_deviation summary_of(std::vector<result> const& results, F const& f) {
+  std::vector<double> values;
+  for (auto const& r : results) values.push_back(f(r));
+  return summary(values);
 }
 
 std::string gnmr_name(loft::gnmr_options const& o) {
@@ -117,7 +111,7 @@ std::vector<int> places_of(result const& r) {
   return places;
 }
 
-void train_all(options o, split_text const& text, thread_pool& pool, std::vector<kind>& kinds) {
+void train_kinds(options o, split_text const& text, thread_pool& pool, std::vector<kind>& kinds) {
   auto const first_seed = o.seed;
   for (int i = 0; i < o.seeds; ++i) {
     o.seed = first_seed + i;
@@ -133,10 +127,10 @@ void train_all(options o, split_text const& text, thread_pool& pool, std::vector
 
 std::string table_of(std::vector<kind> const& kinds, std::vector<kind> const& base) {
   std::vector<row> rows{{"kept in", "", "perplexity", "deviation", "against 8 bits", "triggered", "on 8 bits", "hits"}};
-  double const reference = moments_of(base.front().results, perplexity).mean;
+  double const reference = summary_of(base.front().results, perplexity).mean;
   for (auto const* some : {&base, &kinds})
     for (auto const& k : *some) {
-      auto const ppl = moments_of(k.results, perplexity);
+      auto const ppl = summary_of(k.results, perplexity);
       auto const triggered = [](result const& r) {
         double count = 0;
         for (auto const& step : r.steps) count += step.triggered;
@@ -144,7 +138,7 @@ std::string table_of(std::vector<kind> const& kinds, std::vector<kind> const& ba
       };
       bool const is_gnmr = k.who.who == chooser::gnmr, chooses = k.who.who != chooser::none;
       auto const percent = [&](bool shown, auto const& f) {
-        return shown ? fixed(100 * moments_of(k.results, f).mean, 3) + " %" : std::string{"-"};
+        return shown ? fixed(100 * summary_of(k.results, f).mean, 3) + " %" : std::string{"-"};
       };
       rows.push_back({std::to_string(k.bits) + " bits", k.name, fixed(ppl.mean, 3), fixed(ppl.deviation, 3),
                       fixed(100 * (ppl.mean / reference - 1), 2) + " %", percent(is_gnmr, triggered),
@@ -170,14 +164,14 @@ std::string csv_of(std::vector<kind> const& kinds, std::int64_t first_seed) {
 
 void study_gnmr(options const& o, split_text const& text, thread_pool& pool, std::ostream& out) {
   std::vector<kind> base{{"fixed", 8}};
-  train_all(o, text, pool, base);
+  train_kinds(o, text, pool, base);
   std::string rows = "bits,kind,seed,validation_loss,perplexity,recovered_share,budget_hit_share\n";
   rows += csv_of(base, o.seed);
   std::vector<result> shown{base.front().results.front()};
   shown.front().recipe = "8 bits";
   for (int const bits : o.bits) {
     auto kinds = kinds_of(o, bits);
-    train_all(o, text, pool, kinds);
+    train_kinds(o, text, pool, kinds);
     out << table_of(kinds, base) << '\n' << std::flush;
     rows += csv_of(kinds, o.seed);
     for (std::size_t const k : std::array<std::size_t, 5>{0, 5, 6, 8, 10}) {

@@ -2,6 +2,7 @@
 // The study of unit-norm networks: nGPT against GPT in NVFP4, with and without rotation and tensor scale, and how the
 // noise of a dot product grows with its length.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <iomanip>
 #include <loft/recipes.hpp>
@@ -16,8 +17,8 @@
 namespace char_gpt {
 namespace {
 
-/// The NVFP4 recipe of nvfp4_ngpt, with the signed rotation of nvfp4 on Wgrad where `Rotates`. `fixed`: the tensor scale
-/// of weights and activations is that of an amax of 1.
+/// The NVFP4 recipe of nvfp4_ngpt, with the signed rotation of nvfp4 on Wgrad where `Rotates`; no layer is left out.
+/// Fixed: the tensor scale is that of an amax of 1.
 template <bool Rotates>
 struct variant {
   using rotation = std::conditional_t<Rotates, loft::signed_hadamard<16>, loft::no_rotation>;
@@ -31,15 +32,18 @@ struct variant {
   loft::product<gradient, weight> dgrad{};
   loft::product<rotated_gradient, rotated_activation> wgrad{};
 
-  explicit variant(bool fixed) {
+  variant(bool fixed_weights, bool fixed_input) {
     if constexpr (Rotates) wgrad.left.rotation.signs = wgrad.right.rotation.signs = loft::recipes::nvfp4_signs;
-    if (fixed) fprop.left.rule.amax = fprop.right.rule.amax = dgrad.right.rule.amax = wgrad.right.rule.amax = 1;
+    if (fixed_weights) fprop.right.rule.amax = dgrad.right.rule.amax = 1;
+    if (fixed_input) fprop.left.rule.amax = wgrad.right.rule.amax = 1;
   }
 };
 
+/// The hidden values of an MLP are not known to lie within [-1, 1]: their amax is always computed.
 template <bool Rotates>
 named_plan plan_of(bool fixed) {
-  return keep_plan("nvfp4", loft::plan<variant<Rotates>>{variant<Rotates>{fixed}});
+  using how = variant<Rotates>;
+  return keep_plan("nvfp4", loft::plan<how, how>{how{fixed, fixed}, how{fixed, false}, {.mlp_down = true}});
 }
 
 std::vector<trial> trials_of(options const& o) {
@@ -60,8 +64,7 @@ std::vector<trial> trials_of(options const& o) {
 
 // ---- the dot product ----
 
-/// Signal and noise of dot products of unit vectors in NVFP4 with a fixed tensor scale: x = correlation * w + the rest
-/// at random. The noise is that of both operands together.
+/// Signal and noise of dot products; the noise is that of both operands together.
 struct power {
   double signal = 0, noise = 0;
 };
@@ -94,38 +97,45 @@ double dot(std::vector<float> const& a, std::vector<float> const& b) {
   return sum;
 }
 
-power measure_dot(std::size_t dimension, double correlation, int samples, std::uint64_t seed) {
-  std::mt19937_64 generator{seed};
-  power p;
-  for (int i = 0; i < samples; ++i) {
-    auto const w = random_unit_vector(generator, dimension);
-    auto x = random_unit_vector(generator, dimension);
-    double const rest = std::sqrt(1 - correlation * correlation);
-    for (std::size_t k = 0; k < dimension; ++k)
-      x[k] = static_cast<float>(correlation * static_cast<double>(w[k]) + rest * static_cast<double>(x[k]));
-    double const exact = dot(w, x), error = dot(quantized(w), quantized(x)) - exact;
-    p.signal += exact * exact / samples;
-    p.noise += error * error / samples;
-  }
-  return p;
-}
+constexpr double cosines[] = {0, 0.02, 0.05, 0.1};
+constexpr int pairs = 1000;
 
-constexpr double correlations[] = {0, 0.02, 0.05, 0.1};
+/// Over pairs of vectors of norm 1 with a fixed tensor scale, for each cosine c between them: x = c * w + the
+/// rest at random, so that the products of their elements correlate by about c^2.
+std::array<power, std::size(cosines)> measure_dots(std::size_t dimension, std::uint64_t seed) {
+  std::mt19937_64 generator{seed};
+  std::array<power, std::size(cosines)> result{};
+  for (int i = 0; i < pairs; ++i) {
+    auto const w = random_unit_vector(generator, dimension), other = random_unit_vector(generator, dimension);
+    auto const w_quantized = quantized(w);
+    for (std::size_t k = 0; k < result.size(); ++k) {
+      double const c = cosines[k], rest = std::sqrt(1 - c * c);
+      auto x = other;
+      for (std::size_t j = 0; j < dimension; ++j)
+        x[j] = static_cast<float>(c * static_cast<double>(w[j]) + rest * static_cast<double>(x[j]));
+      double const exact = dot(w, x), error = dot(w_quantized, quantized(x)) - exact;
+      result[k].signal += exact * exact / pairs;
+      result[k].noise += error * error / pairs;
+    }
+  }
+  return result;
+}
 
 /// Table and CSV of the experiment.
 void dot_products(options const& o, std::ostream& out, std::ostringstream& csv) {
   std::vector<row> rows{{"dimension"}};
-  for (double const c : correlations) rows.front().push_back("correlation " + fixed(c, 2));
-  csv << "\ndimension,correlation,signal,noise\n" << std::setprecision(9);
-  for (std::size_t dimension = 256; dimension <= 16384; dimension *= 4) {
+  for (double const c : cosines) rows.front().push_back("cosine " + fixed(c, 2));
+  csv << "\ndimension,cosine,signal,noise\n" << std::setprecision(9);
+  for (std::size_t dimension = 256; dimension <= 16384; dimension *= 2) {
     rows.push_back({std::to_string(dimension)});
-    for (double const c : correlations) {
-      auto const p = measure_dot(dimension, c, 2000, static_cast<std::uint64_t>(o.seed));
-      rows.back().push_back(fixed(10 * std::log10(p.signal / p.noise), 1) + " dB");
-      csv << dimension << ',' << c << ',' << p.signal << ',' << p.noise << '\n';
+    auto const powers = measure_dots(dimension, static_cast<std::uint64_t>(o.seed));
+    for (std::size_t k = 0; k < powers.size(); ++k) {
+      rows.back().push_back(fixed(10 * std::log10(powers[k].signal / powers[k].noise), 1) + " dB");
+      csv << dimension << ',' << cosines[k] << ',' << powers[k].signal << ',' << powers[k].noise << '\n';
     }
   }
-  out << "\nSignal to noise of a dot product of unit vectors in NVFP4, tensor scale fixed, 2000 pairs:\n"
+  out << "\nSignal to noise of the dot product of two vectors of norm 1 in NVFP4, tensor scale fixed, " << pairs
+      << " pairs,\nby the cosine of the two:\n"
       << aligned(rows);
 }
 
@@ -141,13 +151,14 @@ void study_ngpt(options const& o, split_text const& text, std::ostream& out) {
     bool const is_base = t.labels[1] == "fp32";
     if (is_base) base = &t;
     rows.push_back(t.labels);
-    rows.back().push_back(spelt(final_losses(t), 4));
-    rows.back().push_back(is_base ? "-" : spelt(gaps(t, *base), 2) + " %");
+    rows.back().push_back(mean_of(final_losses(t), 4));
+    rows.back().push_back(is_base ? "-" : mean_of(gaps(t, *base), 2) + " %");
     if (!is_base) shown.push_back({t.labels[0] + ", " + t.labels[2] + ", " + t.labels[3], gaps(t, *base)});
   }
   out << aligned(rows) << "Mean and deviation over " << o.seeds << " seeds of " << o.steps
       << " steps. Rotation: of both operands of Wgrad. Fixed: the tensor scale of weights and activations\nis that of "
-         "an amax of 1; that of gradients is always computed.\n";
+         "an amax of 1, beyond which values are clipped; that of gradients and of the hidden values of MLPs is always\n"
+         "computed. No layer is left out.\n";
   std::ostringstream csv;
   csv << csv_of({"model", "recipe", "rotation", "tensor_scale"}, trials);
   dot_products(o, out, csv);

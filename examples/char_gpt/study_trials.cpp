@@ -21,6 +21,7 @@ void train_all(options const& o, split_text const& text, std::vector<trial>& tri
   };
   std::vector<job> jobs;
   for (auto& t : trials) {
+    check_runs(t.what, t.how.shape);
     t.results.resize(static_cast<std::size_t>(o.seeds));
     for (int i = 0; i < o.seeds; ++i) jobs.push_back({&t, i});
   }
@@ -68,16 +69,10 @@ std::vector<double> gaps(trial const& t, trial const& base) {
   return result;
 }
 
-std::string spelt(std::vector<double> const& values, int digits) {
+std::string mean_of(std::vector<double> const& values, int digits) {
   auto const s = summary(values);
   if (!std::isfinite(s.mean)) return "diverged";
   return fixed(s.mean, digits) + " ± " + fixed(s.deviation, digits);
-}
-
-std::string spelt_number(double value) {
-  std::ostringstream out;
-  out << value;
-  return out.str();
 }
 
 std::string csv_of(std::vector<std::string> const& label_names, std::vector<trial> const& trials) {
@@ -87,7 +82,8 @@ std::string csv_of(std::vector<std::string> const& label_names, std::vector<tria
   for (auto const& t : trials)
     for (std::size_t i = 0; i < t.results.size(); ++i) {
       auto const& last = t.results[i].curve.back();
-      for (auto const& label : t.labels) out << label << ',';
+      for (auto const& label : t.labels)
+        out << (label.find(',') == std::string::npos ? label : '"' + label + '"') << ',';
       out << t.how.seed + static_cast<std::int64_t>(i) << ',' << t.how.steps << ',' << last.train_loss << ','
           << last.validation_loss << ',' << (t.results[i].diverged ? 1 : 0) << '\n';
     }

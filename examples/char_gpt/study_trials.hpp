@@ -39,10 +39,7 @@ std::vector<double> final_losses(trial const& t);
 std::vector<double> gaps(trial const& t, trial const& base);
 
 /// "1.234 ± 0.005", or "diverged" where a value is not finite.
-std::string spelt(std::vector<double> const& values, int digits);
-
-/// As few digits as tell it: 0.003.
-std::string spelt_number(double value);
+std::string mean_of(std::vector<double> const& values, int digits);
 
 /// One line for each training: the labels, the seed, the losses.
 std::string csv_of(std::vector<std::string> const& label_names, std::vector<trial> const& trials);

@@ -43,6 +43,12 @@ quantization_report measure(model<float>& gpt, batch_of_text const& batch) {
   return report;
 }
 
+/// The share of the training that is over before a step, as plans count it: all of it in a finish in safe recipes.
+double progress_at(options const& o, int step) {
+  double const share = static_cast<double>(step) / o.steps;
+  return share >= o.finish_from ? 1 : share;
+}
+
 /// Gives each linear layer its recipe: the safe one where the controller says so, else that of the plan.
 void choose_recipes(controller const& chooses, model<float>& gpt, trainee const& what, double progress) {
   for (std::size_t i = 0; i < gpt.linears().size(); ++i) {
@@ -74,7 +80,8 @@ result train(options const& o, split_text const& text, trainee const& what, thre
   auto const validation = even_batches(text.validation, o.shape.batch_sizes(), o.eval_batches);
   progress line{what.name, o.steps, o.shape.batch_sizes().rows(), o.quiet};
 
-  choose_recipes(chooses, gpt, what, 0);
+  choose_recipes(chooses, gpt, what, progress_at(o, 0));
+  bool const changes = what.who.who != chooser::none || what.layers.changes() || o.finish_from < 1;
 
   result r;
   r.recipe = what.name;
@@ -91,8 +98,7 @@ result train(options const& o, split_text const& text, trainee const& what, thre
                    learning_rate(o.learning_rate, step, o.steps, o.shape.arch), pool);
     gpt.constrain();
     if (what.who.who != chooser::none) r.steps.push_back(chooses.step(unit_norms(gpt)));
-    if (what.who.who != chooser::none || what.layers.changes())
-      choose_recipes(chooses, gpt, what, static_cast<double>(step + 1) / o.steps);
+    if (changes) choose_recipes(chooses, gpt, what, progress_at(o, std::min(step + 1, o.steps - 1)));
     step_seconds.push_back(seconds_since(step_start));
     total_loss += loss;
     line.show(step + 1, loss);

@@ -78,11 +78,15 @@ float train(Recipe const& recipe) {
 }
 
 int main(int argc, char** argv) {
-  char const* const name = argc > 1 ? argv[1] : "nvfp4";
+  if (argc > 2) return std::fputs("usage: recipe_in_a_linear [name of a recipe]\n", stderr), 2;
+  char const* const name = argc == 2 ? argv[1] : "nvfp4";
   bool const known = loft::visit_recipe(name, [&](auto const& plan) {
     std::printf("%s: loss %.4f, in float %.4f\n", name, static_cast<double>(train(plan.main)),
                 static_cast<double>(train(loft::recipes::fp32{})));
   });
-  if (!known) std::fprintf(stderr, "recipe_in_a_linear: there is no recipe '%s'\n", name);
-  return known ? 0 : 2;
+  if (known) return std::fflush(stdout) == 0 ? 0 : 1;
+  std::fprintf(stderr, "recipe_in_a_linear: there is no recipe '%s'; there are", name);
+  loft::for_each_recipe([](char const* each, auto const&) { std::fprintf(stderr, " %s", each); });
+  std::fputc('\n', stderr);
+  return 2;
 }

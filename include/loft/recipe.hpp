@@ -9,6 +9,7 @@
 
 #include "loft/block.hpp"
 #include "loft/config.hpp"
+#include "loft/native/native.hpp"
 #include "loft/rounding.hpp"
 #include "loft/spans.hpp"
 #include "loft/tensor.hpp"
@@ -30,9 +31,12 @@ struct cast {
 };
 
 /// An operand that is read a second time, along its other dimension: `first` is how the forward product had it, and what
-/// was stored of it; `then` quantizes that once more along the dimension of this product.
+/// was stored of it; `then`, an operand<...> or none, quantizes that once more along the dimension of this product.
 template <class First, class Then = none>
 struct stored {
+  static_assert(
+      std::is_same_v<Then, none> || requires { typename Then::format; },
+      "stored<First, Then>: Then is an operand<...>, or none");
   First first{};
   Then then{};
 };
@@ -59,7 +63,9 @@ template <Format F, Rounding R, class T>
   return status::ok;
 }
 
-/// `in` is the operand as this product reads it: the transpose of what `first` quantized.
+/// What `first` makes of the transpose, then quantized along the rows. in: the operand as this product reads it: the
+/// transpose of what `first` saw. out: `in` itself where `first` allows that. error: a status other than ok, with nothing
+/// written.
 template <class First, class Then, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               stored<First, Then> const& how) noexcept {
@@ -91,17 +97,27 @@ struct recipe {
   Wgrad wgrad{};
 };
 
-/// The operand with the seed and stream of all that is random in it; others come back as they are. A stochastic rounding,
-/// and a scale that is rounded stochastically, take the stream; random signs take stream / 2, so that streams 2n and
-/// 2n + 1 belong to the two operands of one product, which have to be rotated alike.
+namespace detail {
+
+inline constexpr std::uint64_t scale_streams = std::uint64_t{1} << 60, sign_streams = std::uint64_t{1} << 61,
+                               residual_streams = std::uint64_t{1} << 62;
+
+}  // namespace detail
+
+/// The operand with the seed and stream of all that is random in it; others come back as they are. in: stream < 2^56. A
+/// stochastic rounding takes the stream; random signs take half of it, so that streams 2n and 2n + 1 belong to the two
+/// operands of one product, which have to be rotated alike; scales that are rounded stochastically and residuals take the
+/// stream. Each of these kinds has a high bit of its own, so that none shares its random words with another.
 template <class Operand>
 LOFT_HOST_DEVICE constexpr Operand reseed(Operand how, std::uint64_t seed, std::uint64_t stream) noexcept {
   if constexpr (requires { how.rounding.seed; }) how.rounding.seed = seed, how.rounding.stream = stream;
-  if constexpr (requires { how.rule.seed; }) how.rule.seed = seed, how.rule.stream = stream;
-  if constexpr (requires { how.rotation.seed; }) how.rotation.seed = seed, how.rotation.stream = stream / 2;
+  if constexpr (requires { how.rule.seed; }) how.rule.seed = seed, how.rule.stream = stream | detail::scale_streams;
+  if constexpr (requires { how.rotation.seed; })
+    how.rotation.seed = seed, how.rotation.stream = stream / 2 | detail::sign_streams;
   if constexpr (requires { how.then; }) how.then = reseed(how.then, seed, stream);
   if constexpr (requires { how.how; }) how.how = reseed(how.how, seed, stream);
-  if constexpr (requires { how.residual; }) how.residual = reseed(how.residual, seed, stream | std::uint64_t{1} << 63);
+  if constexpr (requires { how.residual; })
+    how.residual = reseed(how.residual, seed, stream | detail::residual_streams);
   return how;
 }
 
@@ -112,39 +128,49 @@ LOFT_HOST_DEVICE constexpr product<Left, Right> reseed(product<Left, Right> how,
   return {reseed(how.left, seed, 2 * stream), reseed(how.right, seed, 2 * stream + 1)};
 }
 
-/// The recipe for one use of one layer: its operands have streams 6 * stream to 6 * stream + 5, in the order above. A
-/// trainer gives every layer of every step a stream of its own.
+/// The recipe for one use of one layer: its operands have streams 6 * stream to 6 * stream + 5, in the order above, and
+/// what was stored has that of Fprop. A trainer gives every layer of every step a stream of its own.
 template <class Recipe>
   requires requires(Recipe how) { how.fprop, how.dgrad, how.wgrad; }
 LOFT_HOST_DEVICE constexpr Recipe reseed(Recipe how, std::uint64_t seed, std::uint64_t stream) noexcept {
   how.fprop = reseed(how.fprop, seed, 3 * stream);
   how.dgrad = reseed(how.dgrad, seed, 3 * stream + 1);
   how.wgrad = reseed(how.wgrad, seed, 3 * stream + 2);
+  // What was stored is what Fprop had.
+  if constexpr (requires { how.dgrad.right.first; })
+    how.dgrad.right.first = reseed(how.dgrad.right.first, seed, 6 * stream + 1);
+  if constexpr (requires { how.wgrad.right.first; })
+    how.wgrad.right.first = reseed(how.wgrad.right.first, seed, 6 * stream);
   return how;
 }
 
 // ---- layers and steps ----------------------------------------------------------------------------------------------
 
 /// What a linear layer computes.
-enum class layer_role { query_key, value, attention_projection, mlp, head };
+enum class layer_role { query_key, value, attention_projection, mlp_up, mlp_down, head };
 
 /// Where a linear layer is in a network: in block `block` of `blocks`, from 0.
 struct layer_place {
   int block = 0, blocks = 1;
-  layer_role role = layer_role::mlp;
+  layer_role role = layer_role::mlp_up;
 };
 
 /// The layers and steps that take the safe recipe of a plan.
 struct exceptions {
-  double first = 0, last = 0;  ///< shares of the blocks at either end, rounded to whole blocks
+  double first = 0, last = 0;  ///< shares of the blocks at either end, from 0 to 1; rounded to whole blocks, halves up
   bool query_key = false;      ///< the layers that make queries and keys
+  bool mlp_down = false;       ///< the layers that read the hidden values of an MLP
   double from = 1;             ///< all layers, once this share of the training is over
 
-  /// `progress`: the share of the training that is over, in [0, 1).
+  /// `progress`: the share of the training that is over, in [0, 1]; at 1 every layer is safe.
   LOFT_HOST_DEVICE constexpr bool apply_to(layer_place at, double progress) const noexcept {
-    auto const blocks_of = [&](double share) { return static_cast<int>(share * at.blocks + 0.5); };
+    auto const blocks_of = [&](double share) {
+      if (!(share > 0)) return 0;
+      return share >= 1 ? at.blocks : static_cast<int>(native::sum(native::product(share, at.blocks), 0.5));
+    };
     return at.block < blocks_of(first) || at.block >= at.blocks - blocks_of(last) ||
-           (query_key && at.role == layer_role::query_key) || progress >= from;
+           (query_key && at.role == layer_role::query_key) || (mlp_down && at.role == layer_role::mlp_down) ||
+           progress >= from;
   }
 };
 
@@ -157,7 +183,8 @@ struct plan {
   exceptions except{};
   static constexpr recipe<> unquantized{};
 
-  /// Calls f(recipe) with the recipe of one layer at one time.
+  /// Calls f(recipe) with the recipe of one layer at one time, a reference to what lives as long as the plan, or longer.
+  /// out: what f returns, of one type for all recipes.
   template <class Function>
   constexpr decltype(auto) visit(layer_place at, double progress, Function&& f) const {
     if (at.role == layer_role::head) return f(unquantized);

@@ -7,7 +7,6 @@
 #include <cstdint>
 
 #include "loft/block.hpp"
-#include "loft/config.hpp"
 #include "loft/estimator.hpp"
 #include "loft/outliers.hpp"
 #include "loft/recipe.hpp"
@@ -87,7 +86,7 @@ struct tibq {
 inline constexpr std::uint64_t nvfp4_signs = 0b1101'0111'1110'1000;
 
 /// NVFP4 as it was first trained with: stochastic gradients, and one signed Hadamard transform of 16 for both operands
-/// of Wgrad. Weights are in tiles, so that Fprop and Dgrad read the same codes.
+/// of Wgrad.
 template <class Activation, class Weight, class Gradient, class RotatedActivation, class RotatedGradient>
 struct basic_nvfp4 {
   product<Activation, Weight> fprop{};
@@ -95,7 +94,8 @@ struct basic_nvfp4 {
   product<RotatedGradient, RotatedActivation> wgrad{{.rotation = {nvfp4_signs}}, {.rotation = {nvfp4_signs}}};
 };
 
-/// Weights in 16 x 16 tiles, activations and gradients in 1 x 16. source: arXiv 2509.25149 section 4.
+/// Weights in 16 x 16 tiles, so that Fprop and Dgrad read the same codes; activations and gradients in 1 x 16. source:
+/// arXiv 2509.25149 section 4.
 using nvfp4 =
     basic_nvfp4<operand<loft::nvfp4>, operand<square<loft::nvfp4, 16>>, operand<loft::nvfp4, two_level, stochastic<>>,
                 operand<loft::nvfp4, two_level, nearest_even, signed_hadamard<16>>,
@@ -109,22 +109,25 @@ using four_over_six =
                 operand<loft::nvfp4, loft::four_over_six<>, nearest_even, signed_hadamard<16>>,
                 operand<loft::nvfp4, unbiased_two_level_256, stochastic<>, signed_hadamard<16>>>;
 
-/// nvfp4 with blocks of floats or integers, whichever has the smaller error. source: arXiv 2603.28765. Stochastic
-/// gradients stay in NVFP4: a choice by the error of one draw would bias them.
+/// nvfp4 with blocks of floats or integers, whichever has the smaller error; weights too are in 1 x 16, as a tile has one
+/// kind of elements only. source: arXiv 2603.28765. Stochastic gradients stay in NVFP4: a choice by the error of one draw
+/// would bias them.
 using if4 = basic_nvfp4<operand<loft::if4>, operand<loft::if4>, operand<loft::nvfp4, unbiased_two_level, stochastic<>>,
                         operand<loft::if4, two_level, nearest_even, signed_hadamard<16>>,
                         operand<loft::nvfp4, unbiased_two_level, stochastic<>, signed_hadamard<16>>>;
 
 /// NVFP4 for networks whose weights and activations have unit norms: no rotation, and the tensor scale of both fixed at
-/// an amax of 1. source: arXiv 2605.06067.
+/// an amax of 1. source: arXiv 2605.06067. `input_amax`: that of activations; negative for those that are not known to lie
+/// within [-1, 1], as the hidden values of an MLP.
 struct nvfp4_ngpt {
   using activation = operand<loft::nvfp4>;
   using weight = operand<square<loft::nvfp4, 16>>;
   using gradient = operand<loft::nvfp4, two_level, stochastic<>>;
 
-  product<activation, weight> fprop{{.rule = {1.0f}}, {.rule = {1.0f}}};
+  float input_amax = 1;
+  product<activation, weight> fprop{{.rule = {input_amax}}, {.rule = {1.0f}}};
   product<gradient, weight> dgrad{{}, {.rule = {1.0f}}};
-  product<gradient, activation> wgrad{{}, {.rule = {1.0f}}};
+  product<gradient, activation> wgrad{{}, {.rule = {input_amax}}};
 };
 
 /// NVFP4 in blocks of 1 x 16 throughout: stochastic gradients in both backward products, and stochastic activations in
@@ -192,7 +195,8 @@ struct dge_occ {
 
 // ---- by name -------------------------------------------------------------------------------------------------------
 
-/// Calls f(name, plan) for every recipe of the catalogue: the only place that gives names.
+/// Calls f(name, plan) for every recipe of the catalogue, in its order: the only place that gives names. in: f, for a name
+/// that ends in 0 and every type of plan. The plan is gone after the call: copy it.
 template <class Function>
 constexpr void for_each_recipe(Function&& f) {
   // source: arXiv 2509.25149 section 4: of 62 blocks, the first 2 and the last 8 stay in bfloat16.
@@ -210,7 +214,7 @@ constexpr void for_each_recipe(Function&& f) {
   f("mxfp4_hadamard32", plan<recipes::mxfp4_hadamard32>{});
   f("nvfp4", plan<recipes::nvfp4, recipes::bf16>{.except = ends});
   f("tibq", plan<recipes::tibq, recipes::mxfp8>{.except = {.query_key = true}});
-  f("nvfp4_ngpt", plan<recipes::nvfp4_ngpt>{});
+  f("nvfp4_ngpt", plan<recipes::nvfp4_ngpt, recipes::nvfp4_ngpt>{.safe = {-1.0f}, .except = {.mlp_down = true}});
   f("four_over_six", plan<recipes::four_over_six, recipes::bf16>{.except = ends});
   f("if4", plan<recipes::if4, recipes::bf16>{.except = ends});
   f("hif4", plan<recipes::hif4>{});
@@ -232,7 +236,7 @@ constexpr bool same_text(char const* a, char const* b) noexcept {
 
 }  // namespace detail
 
-/// Calls f(plan) with the plan of that name; false, without a call, for an unknown name.
+/// Calls f(plan) with the plan of that name. in: a text that ends in 0. out: false, without a call, for an unknown name.
 template <class Function>
 constexpr bool visit_recipe(char const* name, Function&& f) {
   bool found = false;
