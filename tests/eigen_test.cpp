@@ -259,6 +259,87 @@ TEST_CASE("fast_matmul: empty sums, and what is refused") {
   CHECK(out == by_rows::Zero(3, 3));
 }
 
+TEST_CASE("outputs whose type bounds their shape") {
+  by_rows const x = matrix(content::ordinary, 9, 32), few = x.topRows(2);
+  auto q = stored<loft::nvfp4>(x), pair = stored<loft::nvfp4>(few);
+  loft::operand<loft::nvfp4> const how;
+  by_rows product, layer;
+  REQUIRE(loft::fast_matmul(q.view(), pair.view(), product) == status::ok);
+  REQUIRE(loft::multiply(q.view(), few.transpose(), layer, how) == status::ok);
+  auto const refused = [&](auto out) {
+    out.setConstant(7.0f);
+    auto const before = out;
+    CHECK(loft::fast_matmul(q.view(), pair.view(), out) == status::shape_mismatch);
+    CHECK(loft::multiply(q.view(), few.transpose(), out, how) == status::shape_mismatch);
+    CHECK(out.rows() == before.rows());
+    CHECK(out.cols() == before.cols());
+    CHECK((out == before));
+  };
+  refused(Eigen::Matrix2f{});
+  refused(Eigen::Matrix<float, 2, 9>{});
+  refused(Eigen::Matrix<float, Eigen::Dynamic, 3>{4, 3});
+  refused(Eigen::Matrix<float, 8, Eigen::Dynamic>{8, 2});
+  refused(Eigen::VectorXf{5});
+  refused(Eigen::RowVectorXf{18});
+  refused(Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, 8, 8>{3, 5});
+  auto const taken = [&](auto out) {
+    REQUIRE(loft::fast_matmul(q.view(), pair.view(), out) == status::ok);
+    CHECK(out.matrix().isApprox(product, 1e-6f));
+    REQUIRE(loft::multiply(q.view(), few.transpose(), out, how) == status::ok);
+    CHECK(out.matrix().isApprox(layer, 1e-6f));
+  };
+  taken(Eigen::Matrix<float, 9, 2>{});
+  taken(Eigen::Matrix<float, Eigen::Dynamic, 2>{});
+  taken(Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::ColMajor, 9, 9>{});
+  taken(Eigen::ArrayXXf{});
+  Eigen::VectorXf column;
+  REQUIRE(loft::fast_matmul(q.view(), loft::view_of(few.topRows(1)), column) == status::ok);
+  CHECK(column.size() == 9);
+}
+
+TEST_CASE("rows of nothing take no time") {
+  constexpr std::int64_t many = std::int64_t{1} << 40;
+  loft::operand<loft::nvfp4> const how;
+  loft::quantized_view<loft::nvfp4> const rows{nullptr, nullptr, nullptr, many, 0},
+      none{nullptr, nullptr, nullptr, 0, 0};
+  loft::matrix_view<float const> const plain{nullptr, many, 0, 0};
+  by_rows values, out;
+  CHECK(loft::decode_rows(rows, values) == status::ok);
+  CHECK(values.rows() == many);
+  CHECK(loft::decode_rows(plain, values) == status::ok);
+  CHECK(loft::fast_matmul(rows, none, out) == status::ok);
+  CHECK(out.rows() == many);
+  CHECK(loft::fast_matmul(none, plain, out) == status::ok);
+  CHECK(out.cols() == many);
+  CHECK(loft::fast_matmul(rows, plain, out) == status::extent_overflow);
+  CHECK(loft::multiply(rows, by_rows(0, 0), out, how) == status::ok);
+  CHECK(out.rows() == many);
+}
+
+TEST_CASE("products refuse memory that is used twice") {
+  by_rows const x = matrix(content::ordinary, 3, 32), y = matrix(content::ordinary, 3, 32) * 2;
+  auto p = stored<loft::mxfp4>(x), q = stored<loft::mxfp4>(y);
+  constexpr status shared = status::overlapping_output;
+  by_rows a = x, b = y, out = by_rows::Constant(2, 2, 9.0f), square = matrix(content::ordinary, 4, 4);
+  CHECK(loft::fast_matmul(p.view(), q.view(), out, a, a) == shared);
+  CHECK(loft::fast_matmul(p.view(), q.view(), a, a, b) == shared);
+  CHECK(loft::fast_matmul(p.view(), q.view(), b, a, b) == shared);
+  CHECK(loft::fast_matmul(p.view(), loft::view_of(a), out, a, b) == shared);
+  CHECK(loft::fast_matmul(loft::view_of(b.bottomRows(2)), q.view(), out, a, b) == shared);
+  CHECK(out == by_rows::Constant(2, 2, 9.0f));
+  CHECK(a == x);
+  CHECK(b == y);
+  by_rows const before = square;
+  CHECK(loft::decode_rows(loft::view_of(square.transpose()), square) == shared);
+  CHECK(loft::decode_rows(loft::view_of(square.bottomRows(1)), square) == shared);
+  CHECK(square == before);
+  // The product itself may replace an operand, which has been decoded by then.
+  by_rows expected, replaced = x;
+  REQUIRE(loft::fast_matmul(loft::view_of(x), q.view(), expected) == status::ok);
+  REQUIRE(loft::fast_matmul(loft::view_of(replaced), q.view(), replaced, a, b) == status::ok);
+  CHECK(replaced == expected);
+}
+
 TEST_CASE("empty matrices, and what is refused") {
   loft::operand<loft::nvfp4> const how;
   loft::quantized_view<loft::nvfp4> const none{nullptr, nullptr, nullptr, 0, 32};

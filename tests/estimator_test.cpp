@@ -234,6 +234,55 @@ TEST_CASE("the scales are the quantizer's own: rules, stochastic choices, known 
   CHECK(codes_agree(view_of(narrow, s), loft::operand<nvfp4>{}, 0));
 }
 
+TEST_CASE_TEMPLATE("under a rule that corrects scales the estimator sees those that codes are made with", Rotation,
+                   loft::no_rotation, loft::signed_hadamard<16>) {
+  shape const s{24, 96};
+  std::vector<float> const x = tensor(content::mixed_sizes, s), ones(x.size(), 1.0f);
+  using corrected = loft::operand<loft::nvfp4, loft::ms_eden<32>, loft::nearest_even, Rotation>;
+  corrected how{};
+  how.rule.seed = 5;
+  // The scales that were not corrected: the same two levels, without the correction.
+  loft::tensor_scale const t = loft::detail::choose_tensor_scale(view_of(x, s), how);
+  test::any_buffers<loft::nvfp4> q(s.rows, s.cols);
+  REQUIRE(loft::quantize(view_of(x, s), q.view(), how) == status::ok);
+  // Without a rotation an estimator's factor goes straight into a gradient of ones; with one the factors are looked at.
+  std::vector<float> seen(x.size());
+  loft::detail::visit_factors(view_of(x, s), how, {0, s.rows}, seen_value{},
+                              [&](std::int64_t row, std::int64_t first, int count, float const* factors) {
+                                for (int i = 0; i < count; ++i)
+                                  seen[static_cast<std::size_t>(row * s.cols + first + i)] = factors[i];
+                              });
+  if constexpr (!loft::detail::rotates<corrected>)
+    CHECK(same_bits(seen, estimated(ones, s, view_of(x, s), how, seen_value{})));
+  long wrong = 0, others = 0, scales_corrected = 0;
+  for (std::int64_t r = 0; r < s.rows; ++r) {
+    for (std::int64_t first = 0; first < s.cols; first += 16) {
+      std::vector<float> run(&x[static_cast<std::size_t>(r * s.cols + first)],
+                             &x[static_cast<std::size_t>(r * s.cols + first)] + 16);
+      if constexpr (loft::detail::rotates<corrected>) how.rotation.apply(run.data());
+      float amax = 0;
+      for (float const v : run) amax = std::max(amax, std::fabs(v));
+      auto const made_with = how.rule.template scale<loft::nvfp4>(amax, t);
+      auto const stored = q.scale_at(r, first / 16);
+      scales_corrected += made_with != stored;
+      for (std::int64_t i = 0; i < 16; ++i) {
+        float const v = run[static_cast<std::size_t>(i)];
+        auto const place = static_cast<std::size_t>(r * s.cols + first + i);
+        auto const scaled = [&](auto scale) {
+          auto const inverse = loft::detail::inverse_of<loft::nvfp4>(scale, t, 0);
+          return loft::detail::scale_by_power_of_two(v * inverse.multiplier, -inverse.exponent);
+        };
+        wrong += q.code(r, first + i) != loft::encode<loft::e2m1>(seen[place]);
+        wrong += !test::same(seen[place], scaled(made_with));
+        others += !test::same(seen[place], scaled(stored));
+      }
+    }
+  }
+  CHECK(wrong == 0);
+  CHECK(scales_corrected > 10);
+  CHECK(others > 100);
+}
+
 TEST_CASE("a gradient is multiplied element by element, whatever its strides, in ranges of rows") {
   shape const s{32, 100};
   std::vector<float> const x = tensor(content::specials, s), g = tensor(content::wide, {33, 100});
@@ -345,6 +394,7 @@ TEST_CASE("estimators refuse what quantize refuses, and parameters that are none
   CHECK(loft::estimate_gradient(matrix_view<float>{nullptr, 4, 16, 16}, in, how, e) == status::null_pointer);
   CHECK(loft::estimate_gradient(to, view_of(x, {16, 4}), how, e) == status::shape_mismatch);
   CHECK(loft::estimate_gradient(matrix_view<float>{g.data(), 4, 16, 0}, in, how, e) == status::overlapping_output);
+  CHECK(loft::estimate_gradient(to, view_of(g, s), how, e) == status::overlapping_output);
   CHECK(loft::estimate_gradient(to, in, long_rotation, e) == status::rotation_does_not_divide);
   CHECK(loft::estimate_gradient(to, in, how, e, {5}) == status::invalid_row_range);
   CHECK(loft::estimate_gradient(to, in, loft::operand<loft::nvfp4>{{infinity}}, e) == status::invalid_amax);

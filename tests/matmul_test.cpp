@@ -3,6 +3,8 @@
 // bit, the stated bounds, exact results where they are exact; layouts, strides, ranges, refusals.
 #include <doctest/doctest.h>
 
+#include <cstring>
+
 #include "block_check.hpp"
 #include "loft/loft.hpp"
 #include "product_reference.hpp"
@@ -489,6 +491,11 @@ TEST_CASE("empty products, and what is refused, with nothing written") {
   CHECK(refused(a, matrix_view<float const>{nullptr, 7, 48, 48}, to) == status::null_pointer);
   CHECK(refused(a, b, matrix([](auto& v) { v.row_stride = 6; })) == status::overlapping_output);
   CHECK(refused(a, b, matrix([](auto& v) { v.col_stride = 0; })) == status::overlapping_output);
+  // Memory of an operand, where one starts.
+  CHECK(refused(to, matrix_view<float const>{out.data() + 35, 7, 7, 0}, into(out, 5, 7)) == status::overlapping_output);
+  CHECK(refused(matrix_view<float const>{out.data() + 35, 5, 5, 0}, into(out, 7, 5), to) == status::overlapping_output);
+  CHECK(refused(a, with(b, [&](auto& v) { v.codes = reinterpret_cast<std::uint8_t*>(out.data()); }), to) ==
+        status::overlapping_output);
   CHECK(refused(with(a, [](auto& v) { v.rows = -5; }), b, to) == status::negative_extent);
   CHECK(refused(a, with(b, [](auto& v) { v.cols = -48; }), to) == status::negative_extent);
   CHECK(refused(with(a, [](auto& v) { v.rows = std::int64_t{1} << 60; }), b, to) == status::extent_overflow);
@@ -497,11 +504,18 @@ TEST_CASE("empty products, and what is refused, with nothing written") {
   // No rows, no columns: nothing is read or written.
   CHECK(refused(with(a, [](auto& v) { v.rows = 0, v.codes = nullptr; }), b, {nullptr, 0, 7, 7}) == status::ok);
   CHECK(refused(a, with(b, [](auto& v) { v.rows = 0, v.scales = nullptr; }), {nullptr, 5, 0, 0}) == status::ok);
+  CHECK(refused(a, into(out, 0, 48), {out.data(), 5, 0, 0}) == status::ok);
+  constexpr std::int64_t many = std::int64_t{1} << 40;  // rows of nothing take no time
+  loft::quantized_view<loft::nvfp4> const no_columns{nullptr, nullptr, nullptr, many, 0};
+  CHECK(refused(no_columns, matrix_view<float const>{nullptr, 0, 0, 0}, {nullptr, many, 0, 0}) == status::ok);
   // An empty sum is zero, and adds nothing.
   loft::quantized_view<loft::nvfp4> const no_a{nullptr, nullptr, nullptr, 5, 0};
   loft::quantized_view<loft::mxfp4> const no_b{nullptr, nullptr, nullptr, 7, 0};
-  CHECK(loft::matmul_add(no_a, no_b, to, in_float) == status::ok);
-  CHECK(untouched());
+  std::vector<float> kept(35, -0.0f);
+  kept[3] = test::float_of(0x7fa00001), kept[4] = test::float_of(0xffc12345), kept[5] = test::float_of(1);
+  std::vector<float> const before = kept;
+  CHECK(loft::matmul_add(no_a, no_b, into(kept, 5, 7), in_float) == status::ok);
+  CHECK(std::memcmp(kept.data(), before.data(), sizeof(float) * 35) == 0);
   CHECK(loft::matmul(no_a, no_b, to, in_float) == status::ok);
   for (std::size_t i = 0; i < 40; ++i) CHECK(test::bits_of(out[i]) == (i < 35 ? 0u : test::bits_of(-5.0f)));
   CHECK(test::bits_of(loft::dot(no_a, 0, no_b, 0)) == 0u);

@@ -187,6 +187,39 @@ TEST_CASE("special moments") {
   }
 }
 
+TEST_CASE_TEMPLATE("under nonfinite::saturate an infinite moment is the largest float, for the tensor too", B,
+                   mx_moment4, nv_moment4) {
+  using saturating =
+      operand<B, loft::default_rule<B>, loft::nearest_even, loft::no_rotation, loft::nonfinite::saturate>;
+  shape const s{1, 64};
+  std::vector<float> v(64, 0.0f);
+  v[0] = infinity, v[1] = v[2] = v[3] = 1.0f, v[40] = 0x1p100f, v[41] = -infinity;
+  std::vector<float> finite = v;
+  finite[0] = test::float_max, finite[41] = -1.0f;
+  auto const check = [&](auto const& how) {
+    test::any_buffers<B> a(1, 64), b(1, 64);
+    REQUIRE(loft::store_second_moment(view_of(v, s), a.view(), how) == status::ok);
+    REQUIRE(loft::store_second_moment(view_of(finite, s), b.view(), how) == status::ok);
+    CHECK(a == b);
+    auto const got = reloaded(v, s, how);
+    CHECK(got[0] > 0x1p127f);
+    CHECK(got[41] == 0);
+    v[5] = not_a_number;
+    CHECK(std::isnan(reloaded(v, s, how)[0]));
+    v[5] = 0;
+  };
+  check(second_moment<saturating, moment_storage::root>{});
+  second_moment<saturating, moment_storage::direct> direct{};
+  check(direct);
+  // As quantize with the same operand, but for the codes that are raised above 0, and numbers below 0.
+  direct.round_up_from_zero = false;
+  v[41] = 0;
+  test::any_buffers<B> moments(1, 64), numbers(1, 64);
+  REQUIRE(loft::store_second_moment(view_of(v, s), moments.view(), direct) == status::ok);
+  REQUIRE(loft::quantize(view_of(v, s), numbers.view(), direct.how) == status::ok);
+  CHECK(moments == numbers);
+}
+
 TEST_CASE("direct storage with stochastic rounding has no bias; roots have one") {
   shape const s{1, 512};
   std::vector<float> const v = log_normal(512, 21);

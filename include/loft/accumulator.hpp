@@ -74,8 +74,9 @@ struct double_accumulator {
   }
 };
 
-/// What matrix instructions do: the products of `Chunk` terms are summed (in double, which is exact for elements of up
-/// to 8 bits but E5M2), and sums are added to an accumulator that is rounded to a format after each one.
+/// What matrix instructions do: the products of `Chunk` terms are summed in double, and sums are added to an
+/// accumulator that is rounded to a format after each one. The sum is exact where products of the elements span fewer
+/// than 53 - log2(Chunk) bits: elements of 4 and 6 bits, E4M3, E3M4, INT8.
 ///
 /// The chunks of a run add up in F, and the runs, times their factors, in Total; a run of one chunk is not rounded to F
 /// first. So for formats of at most Chunk elements a block this is a block-scaled instruction with a Total accumulator,

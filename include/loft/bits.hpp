@@ -73,7 +73,8 @@ LOFT_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b)
   return bit_cast<float>(exponent >= -126 ? static_cast<std::uint32_t>(exponent + 127) << 23 : 1u << (exponent + 149));
 }
 
-/// A number taken apart: |x| = significand * 2^(exponent - (bits of W - 1)), the leading one at the top of W; 0 is all zero.
+/// A number taken apart: |x| = significand * 2^(exponent - (bits of W - 1)), the leading one at the top of W; 0 is all
+/// zero.
 template <class W>
 struct unpacked {
   W significand;

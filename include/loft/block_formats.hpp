@@ -85,8 +85,8 @@ struct fp8_128x128 { using element = e4m3; using scale = fp32; static constexpr 
 // clang-format on
 
 /// A float for every row, as for tokens or channels; rows longer than 4096 have one for each 4096 columns. Under its
-/// default rule, division_scale, the largest magnitude becomes the largest element. For the host: kernels quantize blocks
-/// of up to 128 columns. source: the token-wise and channel-wise scales of arXiv 2501.17116, gamma = 6 / amax.
+/// default rule, division_scale, the largest magnitude becomes the largest element. For the host: kernels quantize
+/// blocks of up to 128 columns. source: the token-wise and channel-wise scales of arXiv 2501.17116, gamma = 6 / amax.
 template <Format Element>
 struct per_row {
   using element = Element;

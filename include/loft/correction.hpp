@@ -66,8 +66,10 @@ template <class Rule, class B>
 inline constexpr bool can_correct = [] {
   if constexpr (requires { Rule::correction_group; }) {
     constexpr int group = Rule::correction_group;
-    return plain_scale<B> && !requires { typename B::alternative; }
-    &&B::shape.rows == 1 && group % B::shape.cols == 0 && group >= correction_sums::run && (group & (group - 1)) == 0;
+    constexpr bool whole_blocks = B::shape.rows == 1 && group % B::shape.cols == 0;
+    constexpr bool is_tree = group >= correction_sums::run && (group & (group - 1)) == 0;
+    constexpr bool has_alternative = requires { typename B::alternative; };
+    return plain_scale<B> && !has_alternative && whole_blocks && is_tree;
   } else {
     return true;
   }

@@ -77,13 +77,13 @@ struct clipped_straight_through {
 };
 
 /// The derivative of a smooth step between neighbouring numbers: (1/k) |2p - 1|^(1/k - 1), at most `cap`, with p in [0,
-/// 1] the place of |x| between its neighbours. 1/k on every number of the format, the same for x and -x; 0 for values
-/// beyond the largest number on both sides, below 0 in an unsigned format, and for NaN.
+/// 1] the place of |x| between its neighbours. On every number of the format 1/k, or `cap` where that is less; the same
+/// for x and -x; 0 for values beyond the largest number on both sides, below 0 in an unsigned format, and for NaN.
 ///
 /// error: the power within 1e-10 relative, then rounded to float; the same bits on host and device. source: arXiv
 /// 2501.17116, whose code drops values above 6 only: here both signs are alike.
 struct differentiable_estimator {
-  float k = 5, cap = 3;  ///< both finite, k at least 1 (1 is clipped_straight_through), cap above 0
+  float k = 5, cap = 3;  ///< both finite, k at least 1, cap above 0; {1, cap >= 1} is clipped_straight_through
 
   template <Format F>
   LOFT_HOST_DEVICE constexpr float factor(float x) const noexcept {
@@ -143,20 +143,22 @@ LOFT_HOST_DEVICE constexpr void factors_of_span(float const* values, int count,
 }
 
 /// Calls f(row, first, count, factors) for spans of the rows of a range, with an estimator's factors for the values as
-/// quantize scales them, after the operand's rotation. A row's spans come in the order of its columns.
+/// encode sees them, after the operand's rotation, under the scales that codes are made with: not the corrected ones.
+/// A row's spans come in the order of its columns.
 template <class Operand, class T, class E, class Function>
 LOFT_HOST_DEVICE constexpr void visit_factors(matrix_view<T> values, Operand const& how, row_range range,
                                               E const& estimator, Function&& f) noexcept {
   constexpr int width = span_cols<Operand>;
   tensor_scale const t = choose_tensor_scale(values, how);
   auto const visit_part = [&](auto part, origin at) {
-    auto const visit_span = [&](std::int64_t row, std::int64_t first, int count, auto const* scales, auto&&) {
-      float seen[width], factors[width];
-      load_span<width>(part, row - at.row, first - at.col, count, how, seen);
-      factors_of_span<width, Operand>(seen, count, scales, t, estimator, factors);
-      f(row, first, count, factors);
-    };
-    quantize_part(part, t, how, at, visit_span);
+    for_bands(part, t, how, at, [&](auto const& here, auto const* scales) {
+      for (std::int64_t row = here.row; row < here.end; ++row) {
+        float seen[width] = {}, factors[width] = {};
+        load_span<width>(part, row, here.first, here.count, how, seen);
+        factors_of_span<width, Operand>(seen, here.count, scales, t, estimator, factors);
+        f(at.row + row, at.col + here.first, here.count, factors);
+      }
+    });
   };
   for_parts<Operand>(submatrix(values, range.first, range.count, 0, values.cols), {range.first, 0, values.cols},
                      visit_part);
@@ -189,19 +191,18 @@ LOFT_HOST_DEVICE constexpr void scale_gradient(matrix_view<float> gradient, std:
 /// Multiplies the gradient of a fake-quantized tensor with the estimator's factors, in place: the gradient of the
 /// tensor itself.
 ///
-/// in: `gradient`, any strides that do not overlap; `values` and `how`, what fake_quantize was called with, so that the
-/// scales are its own, rounding seeds included. `range`: the rows to work on. The factor is that of the scaled value
-/// which encode sees. An operand with a rotation: the estimator acts where the rounding did, so that the gradient is
-/// rotated, multiplied and rotated back; `straight_through` changes nothing, not even by the rotation's rounding.
-/// rounds: one product an element, besides the rotation. A scale of 0 makes every scaled value 0. NaN and infinity in
-/// the gradient stay what products make of them. error: a status other than ok, with nothing written.
+/// in: `gradient`, any strides that do not overlap, in memory of its own: one that begins where `values` does is
+/// refused; `values` and `how`, what fake_quantize was called with, so that the scales are its own, rounding seeds
+/// included. `range`: the rows to work on. The factor is that of the scaled value which encode sees. An operand with a
+/// rotation: the estimator acts where the rounding did, so that the gradient is rotated, multiplied and rotated back;
+/// `straight_through` changes nothing, not even by the rotation's rounding. rounds: one product an element, besides the
+/// rotation. A scale of 0 makes every scaled value 0. NaN and infinity in the gradient stay what products make of them.
+/// error: a status other than ok, with nothing written.
 template <class Operand, class T, Estimator E>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status estimate_gradient(matrix_view<float> gradient, matrix_view<T> values,
                                                                   Operand const& how, E const& estimator,
                                                                   row_range range = {}) noexcept {
-  if (status const s = detail::check_matrix(values, false); s != status::ok) return s;
-  if (values.rows != gradient.rows || values.cols != gradient.cols) return status::shape_mismatch;
-  if (status const s = detail::check_matrix(gradient, true); s != status::ok) return s;
+  if (status const s = detail::check_apart(values, gradient); s != status::ok) return s;
   if (status const s = detail::check_operand(values.cols, how); s != status::ok) return s;
   if (status const s = detail::check_range<typename Operand::format>(values.rows, range); s != status::ok) return s;
   if (status const s = detail::check_estimator(estimator); s != status::ok) return s;

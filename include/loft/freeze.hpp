@@ -80,8 +80,8 @@ LOFT_HOST_DEVICE constexpr void count_update(update_counts& out, float weight, d
 
 /// Counts what storing weights in format F does to `count` updates.
 ///
-/// in: the stored weights, as numbers of F in floats or minifloats (others are rounded to F first); the updates that are
-/// added to them, before any rounding; `scale`: what a stored 1 is worth, for weights with a scale. out: exact for
+/// in: the stored weights, as numbers of F in floats or minifloats (others are rounded to F first); the updates that
+/// are added to them, before any rounding; `scale`: what a stored 1 is worth, for weights with a scale. out: exact for
 /// scales that are powers of two; for others the update's quotient is rounded once in double. A tie that rounds back is
 /// lost, and so is an update beyond the largest number. Stochastic rounding loses no update on average: this is not for
 /// it. A count of 0 or below counts nothing.
@@ -102,8 +102,8 @@ template <Format F, class T>
 /// The share of updates below half a gap if all were `factor` times as large; 0 where there are none. factor 1: now.
 ///
 /// rounds: exact, up to one rounding of the quotient, where factor is a power of two; between powers the updates of a
-/// bin count as spread evenly over it. What lies beyond the histogram counts as in its first or last bin. A tie counts as
-/// kept. A factor that is 0 loses all, one that is negative or not finite none.
+/// bin count as spread evenly over it. What lies beyond the histogram counts as in its first or last bin. A tie counts
+/// as kept. A factor that is 0 loses all, one that is negative or not finite none.
 [[nodiscard]] LOFT_HOST_DEVICE constexpr double lost_share(update_counts const& counts, double factor = 1) noexcept {
   std::uint64_t const bits = bit_cast<std::uint64_t>(factor);
   if (counts.updates == 0 || bits >= detail::double_infinity_bits) return 0;

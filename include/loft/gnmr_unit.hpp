@@ -48,8 +48,8 @@ struct gnmr_unit {
 };
 static_assert(sizeof(gnmr_unit) == 192);
 
-// Histories: what the mean of the earlier norms is. reference(unit): the mean that the next norm is compared with, for a
-// unit with count > 0. add(unit, norm): takes a norm; `count` includes it already.
+// Histories: what the mean of the earlier norms is. reference(unit): the mean that the next norm is compared with, for
+// a unit with count > 0. add(unit, norm): takes a norm; `count` includes it already.
 
 /// The arithmetic mean of all earlier norms, as published.
 struct arithmetic_mean {

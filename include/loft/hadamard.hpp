@@ -29,8 +29,8 @@ concept ThreadTeam = requires(T const team) {
 
 namespace detail {
 
-/// N without its factors of two beyond 4: 12, 20 or 28 for orders of Paley times a power of two, 1 for powers of two, and
-/// 0 for what is neither, or above 4096.
+/// N without its factors of two beyond 4: 12, 20 or 28 for orders of Paley times a power of two, 1 for powers of two,
+/// and 0 for what is neither, or above 4096.
 LOFT_HOST_DEVICE constexpr int outer_order(int n) noexcept {
   if (n < 1 || n > 4096) return 0;
   int odd = n;
@@ -100,8 +100,8 @@ template <class T>
   else return x * norm;
 }
 
-/// The stages of the transform from Distance up to distances below `End`. A function each, so that compilers see loops of
-/// a known length, and unroll them.
+/// The stages of the transform from Distance up to distances below `End`. A function each, so that compilers see loops
+/// of a known length, and unroll them.
 template <int Distance, int End, int Count>
 LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
   if constexpr (Distance < End) {
@@ -115,8 +115,8 @@ LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
   }
 }
 
-/// Where a team of threads has value i in its memory: one place in 33 stays empty, so that values at distances of powers of
-/// two lie in different banks. team_floats: the places of `count` values.
+/// Where a team of threads has value i in its memory: one place in 33 stays empty, so that values at distances of
+/// powers of two lie in different banks. team_floats: the places of `count` values.
 LOFT_HOST_DEVICE constexpr int team_place(int i) noexcept { return i + i / 32; }
 LOFT_HOST_DEVICE constexpr int team_floats(int count) noexcept { return count + (count + 31) / 32; }
 
@@ -171,8 +171,9 @@ LOFT_HOST_DEVICE constexpr void team_butterflies(float* values, float norm, Team
 /// transpose: for powers of two, and 28 times them, the transform itself.
 ///
 /// Butterflies over distances 1, 2, 4, ..., inner/2, each a sum and a difference in T; then, where outer is not 1, the
-/// `outer` terms of each sum over b, from the first on in the order of b; then one product with 1/sqrt(N). That order is
-/// part of the result. error: within log2(inner) + outer roundings of the largest partial sum.
+/// `outer` terms of each sum over b, from the first on in the order of b; then one product with 1/sqrt(N). That order
+/// is part of the result. error: within log2(inner) + outer + 1 roundings of the largest partial sum: one is that of
+/// the constant 1/sqrt(N).
 template <int N>
 struct hadamard {
   static_assert(detail::outer_order(N) != 0,
@@ -213,8 +214,8 @@ struct hadamard {
     map_lanes<Count, transposes>(part, group);
   }
 
-  /// apply for `Count` values, whole runs, in memory that a team of threads shares, value i at detail::team_place(i): the
-  /// same sums in the same order. Before the call all threads see the values, and after it they see the result.
+  /// apply for `Count` values, whole runs, in memory that a team of threads shares, value i at detail::team_place(i):
+  /// the same sums in the same order. Before the call all threads see the values, and after it they see the result.
   template <int Count, ThreadTeam Team>
   LOFT_HOST_DEVICE constexpr void apply_team(float* values, Team const& team) const noexcept {
     map_team<Count, false>(values, team);

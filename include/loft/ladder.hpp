@@ -27,9 +27,9 @@ inline constexpr bool has_ladder = requires {
   requires F::spec.special == specials::none&& F::spec.max_exponent() == F::spec.min_exponent() + 2;
 };
 
-/// The ordinals of F as a function of the magnitude are three straight lines, one for each binade. Each line is a product
-/// clamped to [0, 1], exact because of that clamp; what was added before is a whole number wherever the next line
-/// starts, so each sum is exact but the one that rounds.
+/// The ordinals of F as a function of the magnitude are three straight lines, one for each binade. Each line is a
+/// product clamped to [0, 1], exact because of that clamp; what was added before is a whole number wherever the next
+/// line starts, so each sum is exact but the one that rounds.
 template <Format F>
 struct ladder {
   static constexpr float step = power_of_two(-F::spec.min_exponent() - 1);
@@ -114,11 +114,12 @@ struct random_run {
   }
 };
 
-/// The place of a magnitude on the scale of codes: in units of F's least normal and halved, v + max(1/2 - v/2, 0). Below
-/// the least normal 1 + v, above it 2v has the fields of a float whose bits are the ordinal and its fraction in one
-/// number; this is both. Cutting it to a float keeps every threshold: they lie on a grid that 1/2 - v/2 is rounded to only
-/// from the side it is on. in: |x|, and what brings it to v / 4, a power of two. out: a quarter of all that, because then
-/// the ordinals in the bits begin at a multiple of 8. `more`: added below the least normal, and just above it.
+/// The place of a magnitude on the scale of codes: in units of F's least normal and halved, v + max(1/2 - v/2, 0).
+/// Below the least normal 1 + v, above it 2v has the fields of a float whose bits are the ordinal and its fraction in
+/// one number; this is both. Cutting it to a float keeps every threshold: they lie on a grid that 1/2 - v/2 is rounded
+/// to only from the side it is on. in: |x|, and what brings it to v / 4, a power of two. out: a quarter of all that,
+/// because then the ordinals in the bits begin at a multiple of 8. `more`: added below the least normal, and just above
+/// it.
 template <Format F>
 LOFT_HOST_DEVICE inline float place_of(float magnitude, float quarter, float minus_eighth, float more) noexcept {
   float const above = native::fma_saturated(magnitude, minus_eighth, 0.125f + more);
@@ -127,16 +128,17 @@ LOFT_HOST_DEVICE inline float place_of(float magnitude, float quarter, float min
 
 /// The codes of eight values under words of `Bits` random bits, signs included, as eight nibbles.
 /// `magnitudes`: |x|; `quarter`: what brings them to quarters of F's least normal, a power of two; `signs`: four words
-/// whose halves have the sign of an element on top; `random`: eight words of bits as they follow each other, the first in
-/// the lowest place. Short: magnitudes in those units have at most 8 significant bits, as bfloat16 has.
+/// whose halves have the sign of an element on top; `random`: eight words of bits as they follow each other, the first
+/// in the lowest place. Short: magnitudes in those units have at most 8 significant bits, as bfloat16 has.
 template <Format F, int Bits, bool Centred, bool Short>
 LOFT_HOST_DEVICE inline std::uint32_t stochastic_codes(float const* magnitudes, float quarter,
                                                        std::uint32_t const* signs,
                                                        std::uint32_t const* random) noexcept {
-  // Elements become numbers in the upper bits of 16 or 32: a bit for the sign, three for the ordinal, then the fraction,
-  // to which random bits and a half behind them are added. In half precision the fraction has nine bits, just those that
-  // decide about a byte and a half; moved up by three, what a lower half loses at its top comes to rest below the random
-  // bits of the upper one. Fractions of short magnitudes above the least normal have six bits, and no half changes them.
+  // Elements become numbers in the upper bits of 16 or 32: a bit for the sign, three for the ordinal, then the
+  // fraction, to which random bits and a half behind them are added. In half precision the fraction has nine bits, just
+  // those that decide about a byte and a half; moved up by three, what a lower half loses at its top comes to rest
+  // below the random bits of the upper one. Fractions of short magnitudes above the least normal have six bits, and no
+  // half changes them.
   constexpr std::uint32_t both = 0x1'0001u;
   constexpr float most = largest<F> / power_of_two(F::spec.min_exponent() + 2);
   constexpr float more = Bits == 8 && Centred && Short ? 0x1p-13f : 0.0f;
@@ -182,9 +184,9 @@ LOFT_HOST_DEVICE constexpr std::uint32_t encode_bf16_pairs(std::uint32_t const* 
   int const field = exponent + 127 + F::spec.min_exponent();
   std::uint32_t const least = both(field << 7);
   std::uint32_t const most = both((exponent << 7) + static_cast<int>(bit_cast<std::uint32_t>(largest<F>) >> 16));
-  // Gaps counted, and two ordinals for each binade above the least: the exponent of the sum, moved beside them. One product
-  // does both and leaves the ordinal below the sign of each half; what the lower half spills into the upper one stays
-  // below that, because a sum has few bits there.
+  // Gaps counted, and two ordinals for each binade above the least: the exponent of the sum, moved beside them. One
+  // product does both and leaves the ordinal below the sign of each half; what the lower half spills into the upper one
+  // stays below that, because a sum has few bits there.
   constexpr std::uint32_t beside = (256 + 4) << 4;
   std::uint32_t const offset = both(2 * (field + gap)) << 12;
   std::uint32_t codes[4] = {};

@@ -141,7 +141,8 @@ LOFT_HOST_DEVICE constexpr void add_lanes(correction_sums& sums, G const& group)
   for (int mask = 1; mask < Lanes; mask *= 2) sums.add({from(sums.squares, mask), from(sums.products, mask)});
 }
 
-/// The corrected scales of a lane's blocks, see correct_scales. `col`: the column of the lane's first value in its block.
+/// The corrected scales of a lane's blocks, see correct_scales. `col`: the column of the lane's first value in its
+/// block.
 template <class Operand, int Count, LaneGroup G, class V>
 LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, Operand const& how, tensor_scale t,
                                                     std::uint64_t index, int col, G const& group,
@@ -195,12 +196,12 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_
 
 /// Quantizes blocks of one row that a group of lanes holds: what a kernel calls behind a computation of its own.
 ///
-/// in: this lane's `Count` values, which start at a multiple of Count in the row; a block that is longer than Count lies
-/// in neighbouring lanes of `group`, as do a run of the rotation and a group of corrected scales. `t`: the tensor's scale
-/// where the format has one. `first_index`: the tensor index of this lane's first value. All lanes call together.
-/// out: this lane's codes, packed; the scale of its block, the same in all lanes that share it. The bits are those of
-/// quantize_block, or of quantize where a rule corrects scales (ms_eden). For formats and rules that look at more than a
-/// maximum (hif4, double_nvfp4, quest_scale) a lane holds whole blocks.
+/// in: this lane's `Count` values, which start at a multiple of Count in the row; a block that is longer than Count
+/// lies in neighbouring lanes of `group`, as do a run of the rotation and a group of corrected scales. `t`: the
+/// tensor's scale where the format has one. `first_index`: the tensor index of this lane's first value. All lanes call
+/// together. out: this lane's codes, packed; the scale of its block, the same in all lanes that share it. The bits are
+/// those of quantize_block, or of quantize where a rule corrects scales (ms_eden). For formats and rules that look at
+/// more than a maximum (hif4, double_nvfp4, quest_scale) a lane holds whole blocks.
 template <class Operand, int Count, LaneGroup G, class T>
 LOFT_HOST_DEVICE constexpr lane_codes<typename Operand::format, Count> quantize_lanes(
     T const (&values)[Count], Operand const& how, tensor_scale t, std::uint64_t first_index, G const& group) noexcept {

@@ -32,7 +32,8 @@ struct one_lane {
   LOFT_HOST_DEVICE constexpr std::uint32_t exchange(std::uint32_t word, int) const noexcept { return word; }
 };
 
-/// `Lanes` neighbours of a warp or a wave, the first of which has a multiple of `Lanes` for its number. Device code only.
+/// `Lanes` neighbours of a warp or a wave, the first of which has a multiple of `Lanes` for its number. Device code
+/// only.
 template <int Lanes>
 struct lane_group {
   static_assert(Lanes >= 1 && Lanes <= 32 && (Lanes & (Lanes - 1)) == 0,

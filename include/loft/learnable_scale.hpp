@@ -68,21 +68,14 @@ LOFT_HOST_DEVICE constexpr status check_tiles(matrix_view<T> m, scale_tiles tile
   return status::ok;
 }
 
-/// Calls f(row, col) for the elements of tile number `tile`, in row-major order.
-template <class Function>
-LOFT_HOST_DEVICE constexpr void visit_scale_tile(std::int64_t rows, std::int64_t cols, scale_tiles tiles,
-                                                 std::int64_t tile, Function&& f) noexcept {
-  std::int64_t const height = tiles.rows == 0 ? rows : tiles.rows, width = tiles.cols == 0 ? cols : tiles.cols;
-  std::int64_t const top = tile / tiles.across(cols) * height, left = tile % tiles.across(cols) * width;
-  for (std::int64_t row = top; row < min(rows, top + height); ++row)
-    for (std::int64_t col = left; col < min(cols, left + width); ++col) f(row, col);
-}
-
 }  // namespace detail
 
-/// LSQ's first scales: 2 mean|x| / sqrt(largest element) over each tile, the least normal float where that is below it.
-/// Sums are in double in row-major order; the result is rounded to float once. NaN and infinity are left out of the
-/// mean.
+/// LSQ's first scales: 2 mean|x| / sqrt(largest element) over each tile, from 2^-126, the least normal float, where
+/// that is above it, to 2^127 at most.
+///
+/// in: any strides. out: tiles.count(rows, cols) scales. NaN and infinity are left out of the mean; a tile without
+/// other elements has 2^-126. rounds: sums are in double in row-major order; the result is rounded to float once.
+/// error: N + 2 roundings in double for N elements, then that to float; a status other than ok: nothing is written.
 template <Format F, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status initial_scales(matrix_view<T> values, scale_tiles tiles,
                                                                float* scales) noexcept {
@@ -93,7 +86,7 @@ template <Format F, class T>
   double const root = detail::square_root(detail::widen(largest<F>));
   for (std::int64_t i = 0; i < count; ++i) {
     double sum = 0, n = 0;
-    detail::visit_scale_tile(values.rows, values.cols, tiles, i, [&](std::int64_t row, std::int64_t col) {
+    detail::visit_tile(values.rows, values.cols, tiles.rows, tiles.cols, i, [&](std::int64_t row, std::int64_t col) {
       std::uint32_t const bits = detail::magnitude_bits(detail::to_float(values(row, col)));
       if (bits >= detail::float_infinity) return;
       sum = native::sum(sum, detail::widen(bit_cast<float>(bits)));
@@ -145,7 +138,7 @@ template <Format F, class T>
   if (count > 0 && scale_gradients == nullptr) return status::null_pointer;
   for (std::int64_t i = 0; i < count; ++i) {
     double sum = 0, n = 0;
-    detail::visit_scale_tile(values.rows, values.cols, tiles, i, [&](std::int64_t row, std::int64_t col) {
+    detail::visit_tile(values.rows, values.cols, tiles.rows, tiles.cols, i, [&](std::int64_t row, std::int64_t col) {
       auto const e = detail::learn<F>(detail::to_float(values(row, col)), scales[i]);
       float& g = gradient(row, col);
       double const slope = native::difference(detail::widen(e.rounded), e.inside ? detail::widen(e.scaled) : 0.0);
@@ -196,8 +189,9 @@ struct gradient_disorder {
 /// Which scales are frozen: those whose share of disagreements is above the threshold, or those below it.
 enum class freeze_when { above, below };
 
-/// mask[i] = 1 where scale i is frozen, else 0: a byte a scale. Strictly above or below; a scale without history is
-/// free.
+/// Marks the scales whose share of disagreements lies strictly above the threshold, or strictly below it.
+/// in: `count` histories; a threshold that is a number. out: mask[i] = 1 where scale i is frozen, else 0: a byte
+/// a scale; one without history is free; a count of 0 or below writes nothing. error: exact.
 LOFT_HOST_DEVICE constexpr void choose_frozen(gradient_disorder const* disorder, std::int64_t count, double threshold,
                                               freeze_when when, std::uint8_t* mask) noexcept {
   for (std::int64_t i = 0; i < count; ++i) {
@@ -207,7 +201,9 @@ LOFT_HOST_DEVICE constexpr void choose_frozen(gradient_disorder const* disorder,
   }
 }
 
-/// Makes the gradients of frozen scales 0, whatever they were.
+/// Makes the gradients of frozen scales +0, whatever they were, NaN too.
+/// in: `count` bytes of a mask, 0 where a scale is free. out: `scale_gradients`, in place; those of free scales keep
+/// their bits. error: exact.
 LOFT_HOST_DEVICE constexpr void freeze_scales(float* scale_gradients, std::uint8_t const* mask,
                                               std::int64_t count) noexcept {
   for (std::int64_t i = 0; i < count; ++i)

@@ -154,6 +154,8 @@ LOFT_HOST_DEVICE constexpr status check_product(auto const& left, auto const& ri
   if (left.cols() != right.cols()) return status::shape_mismatch;
   if (left.rows() != out.rows || right.rows() != out.cols) return status::shape_mismatch;
   if (status const s = check_matrix(out, true); s != status::ok) return s;
+  bool const writes = out.rows != 0 && out.cols != 0;
+  if (writes && (start_of(left) == out.data || start_of(right) == out.data)) return status::overlapping_output;
   if (range.first < 0 || range.first > out.rows) return status::invalid_row_range;
   if (range.count < 0) range.count = out.rows - range.first;
   return range.count > out.rows - range.first ? status::invalid_row_range : status::ok;
@@ -163,6 +165,7 @@ template <bool Add, class A, OperandRows Left, OperandRows Right>
 LOFT_HOST_DEVICE constexpr status multiply_rows(Left const& left, Right const& right, matrix_view<float> out,
                                                 A const& how, row_range range) noexcept {
   if (status const s = check_product(left, right, out, range); s != status::ok) return s;
+  if (out.cols == 0 || (Add && left.cols() == 0)) return status::ok;  // -0 and NaN would not stay as they are
   using tile = product_tile<A, Left, Right>;
   std::int64_t const last = range.first + range.count;
   for (std::int64_t row = range.first; row < last; row += tile::rows) {
@@ -187,8 +190,8 @@ LOFT_HOST_DEVICE constexpr status multiply_rows(Left const& left, Right const& r
 
 }  // namespace detail
 
-/// One element of matmul's output, to the bit: row `i` of the left operand times row `j` of the right one. What a kernel
-/// calls; it keeps three numbers and looks at one element of each side at a time.
+/// One element of matmul's output, to the bit: row `i` of the left operand times row `j` of the right one. What a
+/// kernel calls; it keeps three numbers and looks at one element of each side at a time.
 ///
 /// in: operands as matmul takes them, which fit together; nothing is checked. rounds, error, NaN: as matmul.
 template <class A = float_accumulator, class Left, class Right>
@@ -228,7 +231,8 @@ LOFT_HOST_DEVICE constexpr float dot(Left const& left_operand, std::int64_t i, R
 ///
 /// in: each operand is a quantized_view, a matrix_view of float or a minifloat, or what rows_of makes of them: that
 /// names a layout of scales, or a rule with a constant. Any two block formats fit. out: any strides that do not
-/// overlap, in memory apart from the operands'. `range`: the rows of `out` to write, for callers with threads.
+/// overlap, in memory apart from the operands': one that begins where an operand's elements do is refused, others are
+/// not looked for. `range`: the rows of `out` to write, for callers with threads.
 /// Elements are exact, and are multiplied before any scale: within each run of K over which the factors of both sides
 /// are constant (the greatest common divisor of their factor_cols) the accumulator sums the products of elements; the
 /// sum is multiplied by both factors and added to the total; the scales of the tensors come last. Operands that were
@@ -250,7 +254,7 @@ template <class Left, class Right, class A = float_accumulator>
 }
 
 /// out += left * right^T, as gradients of weights accumulate: the epilogue adds what stands in `out` to the product
-/// before it rounds to float, once for both. in, out, rounds, error: as matmul; K = 0 leaves `out` as it is.
+/// before it rounds to float, once for both. in, out, rounds, error: as matmul; K = 0 leaves the bits of `out` alone.
 template <class Left, class Right, class A = float_accumulator>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status matmul_add(Left const& left, Right const& right, matrix_view<float> out,
                                                            A const& how = {}, row_range range = {}) noexcept {

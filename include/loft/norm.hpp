@@ -19,9 +19,9 @@ namespace loft {
 /// The order of a norm's sum. It is part of the result, and fits a vector unit as well as the lanes of a GPU.
 ///
 /// Elements come in index order, in chunks. Inside a chunk element i is added to accumulator (i / 16 % 32) * 8 + i % 8;
-/// every accumulator starts at 0 and takes its elements in index order. Then the accumulators of all chunks, one chunk's
-/// after the other's, are added as one binary tree by neighbours, a[i] = a[2i] + a[2i+1], until one number is left. What
-/// is missing at the end counts as +0, so a level of one number changes nothing.
+/// every accumulator starts at 0 and takes its elements in index order. Then the accumulators of all chunks, one
+/// chunk's after the other's, are added as one binary tree by neighbours, a[i] = a[2i] + a[2i+1], until one number is
+/// left. What is missing at the end counts as +0, so a level of one number changes nothing.
 ///
 /// So a lane that holds 16 neighbours has eight accumulators and their branch of the tree, 32 lanes have a chunk, and
 /// whoever has 2^k chunks from a multiple of 2^k on may add them alone.

@@ -171,6 +171,15 @@ LOFT_HOST_DEVICE constexpr S rows_of(S const& rows) noexcept {
 
 namespace detail {
 
+/// Where the elements of an operand start; a null pointer where there are none, or rows of one's own do not say.
+template <OperandRows Rows>
+LOFT_HOST_DEVICE constexpr void const* start_of(Rows const& from) noexcept {
+  if (from.rows() == 0 || from.cols() == 0) return nullptr;
+  if constexpr (requires { static_cast<void const*>(from.view.data); }) return from.view.data;
+  else if constexpr (requires { static_cast<void const*>(from.view.codes); }) return from.view.codes;
+  else return nullptr;
+}
+
 /// values[i] = element(row, first + i) for i < count; `first` is a multiple of 8.
 template <OperandRows Rows>
 LOFT_HOST_DEVICE constexpr void load_elements(Rows const& from, std::int64_t row, std::int64_t first,

@@ -5,7 +5,6 @@
 #define LOFT_OUTLIERS_HPP
 
 #include <cstdint>
-#include <type_traits>
 
 #include "loft/bits.hpp"
 #include "loft/block_scale.hpp"
@@ -74,21 +73,6 @@ template <class T>
 
 namespace detail {
 
-template <class T>
-LOFT_HOST_DEVICE constexpr status check_pair_of(matrix_view<T> in, matrix_view<float> out) noexcept {
-  if (status const s = check_matrix(in, false); s != status::ok) return s;
-  if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
-  return check_matrix(out, true);
-}
-
-/// As check_pair_of for calls that read `in` again after they wrote `out`.
-template <class T>
-LOFT_HOST_DEVICE constexpr status check_apart(matrix_view<T> in, matrix_view<float> out) noexcept {
-  if (status const s = check_pair_of(in, out); s != status::ok) return s;
-  bool const shared = static_cast<void const*>(in.data) == static_cast<void const*>(out.data);
-  return shared && in.rows != 0 && in.cols != 0 ? status::overlapping_output : status::ok;
-}
-
 /// out = f(in), element by element; `out` may be `in`.
 template <class T, class Function>
 LOFT_HOST_DEVICE constexpr void map_elements(matrix_view<T> in, matrix_view<float> out, Function&& f) noexcept {
@@ -113,7 +97,7 @@ LOFT_HOST_DEVICE constexpr void visit_cut(matrix_view<T> in, clamp_range range, 
 template <class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status clamp_outliers(matrix_view<T> in, clamp_range range,
                                                                matrix_view<float> out) noexcept {
-  if (status const s = detail::check_pair_of(in, out); s != status::ok) return s;
+  if (status const s = detail::check_pair(in, out); s != status::ok) return s;
   detail::map_elements(in, out, [&](float x) { return range.clamp(x); });
   return status::ok;
 }
@@ -122,7 +106,7 @@ template <class T>
 template <class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status outlier_residual(matrix_view<T> in, clamp_range range,
                                                                  matrix_view<float> out) noexcept {
-  if (status const s = detail::check_pair_of(in, out); s != status::ok) return s;
+  if (status const s = detail::check_pair(in, out); s != status::ok) return s;
   detail::map_elements(in, out, [&](float x) { return range.residual(x); });
   return status::ok;
 }
@@ -134,6 +118,8 @@ struct sparse_element {
 };
 
 /// The number of elements that a range cuts: what a list of them must hold.
+/// in: any strides. out: `count`, exact; NaN is never cut, an empty tensor has none. error: a status other than ok,
+/// with nothing written.
 template <class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status count_outliers(matrix_view<T> in, clamp_range range,
                                                                std::int64_t& count) noexcept {
@@ -193,8 +179,8 @@ template <class Operand>
 struct clamped {
   Operand how{};
   double quantile = 0.99;
-  bool compensate =
-      true;  ///< the residual is added back in float: what a product with the sparse residual computes with
+  /// The residual is added back in float: what a product with the sparse residual computes with.
+  bool compensate = true;
 };
 
 /// Q(clamp(X)) + (X - clamp(X)), or without compensation Q(clamp(X)).
@@ -206,7 +192,7 @@ struct clamped {
 template <class Operand, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               clamped<Operand> const& how) noexcept {
-  if (status const s = how.compensate ? detail::check_apart(in, out) : detail::check_pair_of(in, out); s != status::ok)
+  if (status const s = how.compensate ? detail::check_apart(in, out) : detail::check_pair(in, out); s != status::ok)
     return s;
   if (status const s = detail::check_operand(in.cols, how.how); s != status::ok) return s;
   clamp_range range{};

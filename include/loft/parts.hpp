@@ -46,8 +46,10 @@ inline constexpr int span_cols = [] {
 /// Rows of a tile of `tile_rows` x span_cols: whole blocks, sixteen rows at least; fewer of very long spans, of a long
 /// run of the rotation or a long block, so that a tile finds room on the stack of a thread.
 template <class Operand>
-inline constexpr int tile_rows = Operand::format::shape.rows* static_cast<int>(
-    ceil_div(min(16, max(1, (1 << 15) / span_cols<Operand>)), Operand::format::shape.rows));
+inline constexpr int tile_rows = [] {
+  constexpr int tall = Operand::format::shape.rows, wished = min(16, max(1, (1 << 15) / span_cols<Operand>));
+  return static_cast<int>(ceil_div(wished, tall)) * tall;
+}();
 
 /// Memory for a tile, whose rows are padded so that they do not share the sets of a cache.
 template <class Operand, class T>
@@ -60,8 +62,8 @@ struct tile {
   }
 };
 
-/// True where a strided matrix is copied tile by tile. Blocks of many rows under long runs would make tiles too large: there
-/// rows are read and written where they are, one span after the other.
+/// True where a strided matrix is copied tile by tile. Blocks of many rows under long runs would make tiles too large:
+/// there rows are read and written where they are, one span after the other.
 template <class Operand>
 inline constexpr bool uses_tiles = !rotates<Operand> || tile_rows<Operand> * span_cols<Operand> <= 1 << 15;
 

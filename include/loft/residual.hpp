@@ -6,6 +6,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 
 #include "loft/bits.hpp"
 #include "loft/config.hpp"
@@ -97,10 +98,7 @@ struct half_of_tiles {
 
   template <class Function>
   LOFT_HOST_DEVICE static constexpr void visit_tile(matrix_view<float> m, std::int64_t tile, Function&& f) noexcept {
-    std::int64_t const across = detail::ceil_div(m.cols, Cols), top = tile / across * height(m.rows);
-    std::int64_t const left = tile % across * Cols;
-    for (std::int64_t row = top; row < detail::min(m.rows, top + height(m.rows)); ++row)
-      for (std::int64_t col = left; col < detail::min(m.cols, left + Cols); ++col) f(m(row, col));
+    detail::visit_tile(m.rows, m.cols, Rows, Cols, tile, [&](std::int64_t row, std::int64_t col) { f(m(row, col)); });
   }
   LOFT_HOST_DEVICE constexpr void gather(matrix_view<float> m, std::int64_t tiles) const noexcept {
     constexpr std::uint64_t sign = std::uint64_t{1} << 63;
@@ -159,9 +157,10 @@ LOFT_HOST_DEVICE constexpr status check_residual(matrix_view<T> in, matrix_view<
 /// out = X - Q(X), Q(X) as fake_quantize gives it.
 ///
 /// rounds: once in float. error: exact wherever Q(X) is 0, or of the sign of X and within a factor of 2 of it
-/// (Sterbenz): for nearest rounding under scales that are powers of two that is every element. Multipliers of other
-/// scales are rounded, and may take a value just below half the least code up to it; stochastic rounding takes smaller
-/// ones up. NaN where Q(X) is NaN.
+/// (Sterbenz): without a rotation, for nearest rounding under scales that are powers of two, that is every element.
+/// Multipliers of other scales are rounded, and may take a value just below half the least code up to it; stochastic
+/// rounding takes smaller ones up, and a rotation spreads a run's rounding over all of its elements. NaN where Q(X) is
+/// NaN.
 /// in: `out` is not `in`. A status other than ok: nothing is written.
 template <class Operand, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status quantization_residual(matrix_view<T> in, matrix_view<float> out,

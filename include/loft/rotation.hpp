@@ -46,8 +46,8 @@ LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& word_of) noexcept {
   for (int i = 0; i < N; ++i) run[i] = (word_of(i / 32) >> i % 32 & 1u) != 0 ? negated(run[i]) : run[i];
 }
 
-/// The same for `Count` values of a lane, which start at a multiple of Count, or of N, in a run; bit i % N % 64 of `mine`
-/// belongs to value i. One word serves them all: a shift brings each bit to the place of a float's sign.
+/// The same for `Count` values of a lane, which start at a multiple of Count, or of N, in a run; bit i % N % 64 of
+/// `mine` belongs to value i. One word serves them all: a shift brings each bit to the place of a float's sign.
 template <int N, int Count>
 LOFT_HOST_DEVICE constexpr void flip_lane(float* part, std::uint64_t mine) noexcept {
   for (int i = 0; i < Count; ++i) {
@@ -150,8 +150,9 @@ struct signed_hadamard {
   }
 };
 
-/// hadamard<N> after a change of random signs: element i of a run is negated first where random_bits<1>(seed, stream, i)
-/// is 1. All runs have the same signs. A trainer leaves `stream` at 0, or sets it to its step to have new ones at each.
+/// hadamard<N> after a change of random signs: element i of a run is negated first where random_bits<1>(seed, stream,
+/// i) is 1. All runs have the same signs. A trainer leaves `stream` at 0, or sets it to its step to have new ones at
+/// each.
 template <int N>
 struct random_hadamard {
   static constexpr int size = N;

@@ -38,9 +38,9 @@ inline constexpr bool has_tensor_scale = requires {
 ///   statistic<B>, and scale<B>(statistic, t): what it wants to know of a block in the place of its maximum;
 ///   ceiling: the largest block scale that a two-level format aims at (the format's largest if not said);
 ///   constant: a factor of all values that belongs to the rule and is stored nowhere;
-///   correction_group, and corrected<B>(scale, factor, index): what is stored in the place of a scale when the codes are
-///     made. `factor` is that of the block's group, correction_group neighbours of a row: the sum of x^2 over that of
-///     x * q, x the values and q what their codes decode to with the scales they were made with, both in double; 1
+///   correction_group, and corrected<B>(scale, factor, index): what is stored in the place of a scale when the codes
+///     are made. `factor` is that of the block's group, correction_group neighbours of a row: the sum of x^2 over that
+///     of x * q, x the values and q what their codes decode to with the scales they were made with, both in double; 1
 ///     where one of the sums is not positive and finite. `index` is that of the block's first element.
 template <class Rule, class B>
 concept ScaleRule = requires(Rule const rule, float amax, tensor_scale t) {

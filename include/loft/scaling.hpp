@@ -141,15 +141,15 @@ using unbiased_two_level_256 = basic_two_level<256, true>;
 
 /// MS-EDEN: stochastic scales in the place of stochastic codes. Codes are made with the scales of two_level under a
 /// ceiling of 256 that aim at 6 / ((17/16) * 0.93), so that a few values are clipped; then the scales of each group are
-/// multiplied by sum(x^2) / sum(x * q), q what the codes stand for, and rounded stochastically. So the decoded group has,
-/// along the values, their length for its mean; behind a rotation with random signs, of Group or of a part of it, its
-/// mean is the values themselves, as far as the rotation makes them alike to normal numbers. Codes: nearest_even.
+/// multiplied by sum(x^2) / sum(x * q), q what the codes stand for, and rounded stochastically. So the decoded group
+/// has, along the values, their length for its mean; behind a rotation with random signs, of Group or of a part of it,
+/// its mean is the values themselves, as far as the rotation makes them alike to normal numbers. Codes: nearest_even.
 ///
-/// Group: the neighbours of a row that share a factor: whole blocks, a power of two. rounds: the factor, and its product
-/// with the decoded scale, once each to double; that product goes up iff its fraction of the scale's gap
-/// + (w + 1/2) / 2^32 >= 1, w = random_bits<32>(seed, stream, index of the block's first element); saturating. 0 stays 0.
-/// source: Quartet II, arXiv 2601.22813. The ceiling there is 255.99: the scale of the tensor's largest block is 256 under
-/// both, and another differs only where it lies within 4e-5 of a tie.
+/// Group: the neighbours of a row that share a factor: whole blocks, a power of two. rounds: the factor, and its
+/// product with the decoded scale, once each to double; that product goes up iff its fraction of the scale's gap
+/// + (w + 1/2) / 2^32 >= 1, w = random_bits<32>(seed, stream, index of the block's first element); saturating. 0 stays
+/// 0. source: Quartet II, arXiv 2601.22813. The ceiling there is 255.99: the scale of the tensor's largest block is 256
+/// under both, and another differs only where it lies within 4e-5 of a tie.
 template <int Group = 128>
 struct ms_eden {
   static_assert(Group >= 8 && (Group & (Group - 1)) == 0, "ms_eden: a group is a power of two, at least 8");

@@ -72,9 +72,11 @@ struct second_moment {
 
 namespace detail {
 
-/// The number that is stored for a moment. NaN and infinity stay; what is below 0 is no moment, and counts as 0.
-template <moment_storage S>
-LOFT_HOST_DEVICE constexpr float stored_moment(float v) noexcept {
+/// The number that is stored for a moment. NaN stays, and infinity unless the policy makes it the largest float; what
+/// is below 0 is no moment, and counts as 0.
+template <moment_storage S, nonfinite N>
+LOFT_HOST_DEVICE constexpr float stored_moment(float moment) noexcept {
+  float const v = admit<N>(moment);
   std::uint32_t const bits = bit_cast<std::uint32_t>(v);
   if (magnitude_bits(v) < float_infinity && bits >= float_sign) return 0;
   return S == moment_storage::root ? square_root_of_float(v) : v;
@@ -92,11 +94,11 @@ LOFT_HOST_DEVICE constexpr tensor_scale moment_scale(matrix_view<T> v, second_mo
     std::uint32_t amax = 0;  // both storages keep the order of moments
     for (std::int64_t row = 0; row < v.rows; ++row) {
       for (std::int64_t col = 0; col < v.cols; ++col) {
-        std::uint32_t const bits = bit_cast<std::uint32_t>(to_float(v(row, col)));
+        std::uint32_t const bits = bit_cast<std::uint32_t>(admit<Operand::policy>(to_float(v(row, col))));
         amax = max(amax, bits < float_infinity ? bits : 0u);
       }
     }
-    return tensor_scale_for<format>(stored_moment<S>(bit_cast<float>(amax)), tensor_range<Operand>());
+    return tensor_scale_for<format>(stored_moment<S, Operand::policy>(bit_cast<float>(amax)), tensor_range<Operand>());
   }
 }
 
@@ -106,8 +108,9 @@ LOFT_HOST_DEVICE constexpr tensor_scale moment_scale(matrix_view<T> v, second_mo
 ///
 /// in: floats or minifloats, any strides. out: as quantize; blocks along the columns. rounds: the root once in float,
 /// then as quantize_block with the element index row * cols + col. A moment that is not 0 gets code 1 at least, see
-/// second_moment. -0 and negative numbers are stored as 0; a NaN or an infinity makes its block NaN. A known amax in
-/// the rule is that of the stored numbers. error: a status other than ok, with nothing written.
+/// second_moment. -0 and negative numbers are stored as 0; a NaN or an infinity makes its block NaN, and under
+/// nonfinite::saturate infinity is the largest float, in the amax too, and -infinity 0. A known amax in the rule is
+/// that of the stored numbers. error: a status other than ok, with nothing written.
 template <class Operand, moment_storage S, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status store_second_moment(matrix_view<T> v,
                                                                     quantized_view<typename Operand::format> out,
@@ -126,7 +129,8 @@ template <class Operand, moment_storage S, class T>
     for (std::int64_t first = 0; first < v.cols; first += width) {
       int const count = static_cast<int>(detail::min<std::int64_t>(width, v.cols - first));
       float values[width];
-      for (int i = 0; i < count; ++i) values[i] = detail::stored_moment<S>(detail::to_float(v(row, first + i)));
+      for (int i = 0; i < count; ++i)
+        values[i] = detail::stored_moment<S, Operand::policy>(detail::to_float(v(row, first + i)));
       auto b = quantize_block(values, count, how.how, t, static_cast<std::uint64_t>(row * v.cols + first));
       if (how.round_up_from_zero && !detail::is_nan_scale<format>(b.scale))
         for (int i = 0; i < count; ++i)

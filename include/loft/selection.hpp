@@ -21,8 +21,8 @@ LOFT_HOST_DEVICE constexpr float number_of_key(std::uint32_t key) noexcept {
   return bit_cast<float>((key & float_sign) != 0 ? key & ~float_sign : ~key);
 }
 
-/// keys[r] = the key of rank ranks[r], 0 the least; the ranks are used up. `visit(add)` calls add(key) for every key, and
-/// for the same keys each time: once for each byte of a key, from the top. in: 0 <= rank < the number of keys.
+/// keys[r] = the key of rank ranks[r], 0 the least; the ranks are used up. `visit(add)` calls add(key) for every key,
+/// and for the same keys each time: once for each byte of a key, from the top. in: 0 <= rank < the number of keys.
 template <class W, int N, class Visit>
 LOFT_HOST_DEVICE constexpr void keys_of_ranks(std::int64_t (&ranks)[N], W (&keys)[N], Visit&& visit) noexcept {
   for (W& key : keys) key = 0;

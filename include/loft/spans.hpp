@@ -243,12 +243,10 @@ struct band {
   }
 };
 
-/// Quantizes a part of a tensor band by band and hands every row's span to `sink(row, first, count, scales, encode)`,
-/// see band::encode: `count` elements from column `first`, and the scales of the blocks they are in. `encode` reads the
-/// row for the last time.
-template <class Operand, class T, class Sink>
-[[gnu::noinline]] LOFT_HOST_DEVICE constexpr void quantize_part(matrix_view<T> in, tensor_scale t, Operand const& how,
-                                                                origin from, Sink&& sink) noexcept {
+/// Calls work(band, scales) for the bands of a part of a tensor, with the scales that their codes are made with.
+template <class Operand, class T, class Work>
+LOFT_HOST_DEVICE constexpr void for_bands(matrix_view<T> in, tensor_scale t, Operand const& how, origin from,
+                                          Work&& work) noexcept {
   constexpr int width = span_cols<Operand>;
   constexpr std::int64_t rows = Operand::format::shape.rows;
   for (std::int64_t row = 0; row < in.rows; row += rows) {
@@ -257,9 +255,18 @@ template <class Operand, class T, class Sink>
       band<Operand, T> here{in, how, t, from, row, min(in.rows, row + rows), first, count};
       typename band<Operand, T>::scale_code scales[band<Operand, T>::blocks];
       here.choose(scales);
-      here.encode(scales, sink);
+      work(here, scales);
     }
   }
+}
+
+/// Quantizes a part of a tensor band by band and hands every row's span to `sink(row, first, count, scales, encode)`,
+/// see band::encode: `count` elements from column `first`, and the scales of the blocks they are in. `encode` reads the
+/// row for the last time.
+template <class Operand, class T, class Sink>
+[[gnu::noinline]] LOFT_HOST_DEVICE constexpr void quantize_part(matrix_view<T> in, tensor_scale t, Operand const& how,
+                                                                origin from, Sink&& sink) noexcept {
+  for_bands(in, t, how, from, [&](auto& here, auto const* scales) { here.encode(scales, sink); });
 }
 
 /// The place of the scale of the block in row `row` of the tensor and column `block_col` of the grid.

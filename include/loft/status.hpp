@@ -57,7 +57,7 @@ LOFT_HOST_DEVICE constexpr char const* message(status s) noexcept {
     case status::shape_mismatch:
       return "two views differ in rows or columns that have to be the same";
     case status::overlapping_output:
-      return "two elements of the output share memory: check its strides";
+      return "the output shares memory with itself, or with an input: check pointers and strides";
     case status::missing_tensor_scale:
       return "the format has a tensor scale, and the view has no place for it";
     case status::rotation_does_not_divide:

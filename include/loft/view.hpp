@@ -175,6 +175,24 @@ LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, matrix_view<floa
   if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
   return check_matrix(out, true);
 }
+/// As check_pair for calls that read `in` again after they wrote `out`.
+template <class T>
+LOFT_HOST_DEVICE constexpr status check_apart(matrix_view<T> in, matrix_view<float> out) noexcept {
+  if (status const s = check_pair(in, out); s != status::ok) return s;
+  bool const shared = static_cast<void const*>(in.data) == static_cast<void const*>(out.data);
+  return shared && in.rows != 0 && in.cols != 0 ? status::overlapping_output : status::ok;
+}
+
+/// Calls f(row, col) for the elements of tile number `tile` of a matrix, in row-major order. Tiles of height x width
+/// elements, 0 for the whole extent, are counted row by row; the last ones are short.
+template <class Function>
+LOFT_HOST_DEVICE constexpr void visit_tile(std::int64_t rows, std::int64_t cols, std::int64_t height,
+                                           std::int64_t width, std::int64_t tile, Function&& f) noexcept {
+  std::int64_t const tall = height == 0 ? rows : height, wide = width == 0 ? cols : width;
+  std::int64_t const across = ceil_div(cols, wide), top = tile / across * tall, left = tile % across * wide;
+  for (std::int64_t row = top; row < min(rows, top + tall); ++row)
+    for (std::int64_t col = left; col < min(cols, left + wide); ++col) f(row, col);
+}
 
 template <class B>
 LOFT_HOST_DEVICE constexpr status check_quantized(quantized_view<B> q) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The storage types of CUDA and the formats they hold, for from_vendor and to_vendor. Any compiler; the CUDA 13 headers.
-// Source: cuda_fp4.h, cuda_fp6.h, cuda_fp8.h, cuda_fp16.h and cuda_bf16.h of CUDA 13.
+// The storage types of CUDA and the formats they hold, for from_vendor and to_vendor. Any compiler; the CUDA 13
+// headers. Source: cuda_fp4.h, cuda_fp6.h, cuda_fp8.h, cuda_fp16.h and cuda_bf16.h of CUDA 13.
 #ifndef LOFT_INTEROP_CUDA_TYPES_HPP
 #define LOFT_INTEROP_CUDA_TYPES_HPP
 

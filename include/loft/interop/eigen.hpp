@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <type_traits>
 #include <utility>
 
@@ -83,31 +84,61 @@ template <class Operand, class B, class Layout = row_major>
   return result;
 }
 
+namespace detail {
+
+/// What is wrong with a result of this shape: extents that a matrix cannot have, or `Out`, whose type may bound them.
+template <class Out>
+status check_result(std::int64_t rows, std::int64_t cols) noexcept {
+  auto const fits = [](int fixed, int most, std::int64_t extent) {
+    return (fixed == Eigen::Dynamic || extent == fixed) && (most == Eigen::Dynamic || extent <= most);
+  };
+  if (status const s = check_extents(rows, cols); s != status::ok) return s;
+  bool const both = fits(Out::RowsAtCompileTime, Out::MaxRowsAtCompileTime, rows) &&
+                    fits(Out::ColsAtCompileTime, Out::MaxColsAtCompileTime, cols);
+  return both ? status::ok : status::shape_mismatch;
+}
+
+/// Whether the elements of an operand start in the memory of a matrix.
+template <OperandRows Rows>
+bool starts_within(Rows const& rows, eigen_matrix const& values) noexcept {
+  void const* const start = start_of(rows);
+  std::less<void const*> const before;
+  return start != nullptr && !before(start, values.data()) && before(start, values.data() + values.size());
+}
+
+}  // namespace detail
+
 /// out = dequantized(left) * right, [rows, k] x [k, cols] -> [rows, cols], in floats: what a layer computes with
 /// weights that are stored quantized.
 ///
 /// Products and sums are Eigen's, in its order; the dequantized matrix is a temporary. `right` is any dense float
-/// expression. A NaN block makes the rows it takes part in NaN. error: a status other than ok, `out` untouched.
+/// expression. out: resized. A NaN block makes the rows it takes part in NaN. error: a status other than ok, `out`
+/// untouched; shape_mismatch also where the type of `out` does not let it have the shape.
 template <class Operand, class B, class Right, class Out, class Layout = row_major>
 [[nodiscard]] status multiply(quantized_view<B> left, Eigen::MatrixBase<Right> const& right,
                               Eigen::PlainObjectBase<Out>& out, Operand const& how = {}, Layout layout = {}) {
   if (left.cols != right.rows()) return status::shape_mismatch;
+  if (status const s = detail::check_result<Out>(left.rows, right.cols()); s != status::ok) return s;
   status outcome = status::ok;
   eigen_matrix const values = dequantized(left, outcome, how, layout);
-  if (outcome == status::ok) out = values * right;
-  return outcome;
+  if (outcome != status::ok) return outcome;
+  if (left.cols == 0) out.setZero(left.rows, right.cols());  // Eigen's product loops over rows of nothing
+  else out = values * right;
+  return status::ok;
 }
 
 /// What an operand's elements and block factors multiply to, as floats; the factor of the tensor is left out.
 ///
 /// in: as loft::matmul takes it. out: `values`, resized to [rows, cols]; nothing is allocated where it has that shape
-/// already. rounds: once, to float; exact for scales of up to 16 bits while the value is a float. error: a status other
-/// than ok, `values` untouched.
+/// already. An operand whose elements lie in `values` is refused. rounds: once, to float. error: half an ulp, none for
+/// scales of up to 16 bits while the value is a float. A status other than ok: `values` is untouched.
 template <class Source>
 [[nodiscard]] status decode_rows(Source const& source, eigen_matrix& values) {
   auto const rows = rows_of(source);
   if (status const s = rows.check(); s != status::ok) return s;
+  if (detail::starts_within(rows, values)) return status::overlapping_output;
   values.resize(rows.rows(), rows.cols());
+  if (values.size() == 0) return status::ok;
   constexpr int shared = decltype(rows_of(source))::factor_cols;
   std::int64_t const run = shared == 0 ? values.cols() : shared;
   for (std::int64_t r = 0; r < values.rows(); ++r) {
@@ -124,11 +155,13 @@ template <class Source>
 
 /// loft::matmul by Eigen's product in floats, for speed: out = left * right^T, [M, K] x [N, K] -> [M, N].
 ///
-/// in: as loft::matmul. out: resized. `left_values`, `right_values`: what the operands decode to, for callers that keep
-/// their memory from call to call. The tensor scales come last, in double. rounds: products and sums are Eigen's, in
-/// its order. error: at most n 2^-24 S / (1 - n 2^-24) for n = K + 4, S as in loft::matmul, while decoded values and
-/// sums are normal floats: scales beyond that, whose product would not be, are loft::matmul's. A NaN scale makes the
-/// elements of its row or column NaN. error: a status other than ok, `out` untouched.
+/// in: as loft::matmul. out: resized; shape_mismatch where its type does not let it. `left_values`, `right_values`:
+/// what the operands decode to, for callers that keep their memory from call to call; two matrices, neither of them
+/// `out`, and no operand lies in them: overlapping_output otherwise. The tensor scales come last, in double. rounds:
+/// products and sums are Eigen's, in its order. error: at most n 2^-24 S / (1 - n 2^-24) for n = K + 4, S as in
+/// loft::matmul, while decoded values and sums are normal floats: scales beyond that, whose product would not be, are
+/// loft::matmul's. A NaN scale makes the elements of its row or column NaN. K = 0 gives zeros. A status other than ok:
+/// `out` is untouched.
 template <class Left, class Right, class Out>
 [[nodiscard]] status fast_matmul(Left const& left, Right const& right, Eigen::PlainObjectBase<Out>& out,
                                  eigen_matrix& left_values, eigen_matrix& right_values) {
@@ -139,10 +172,19 @@ template <class Left, class Right, class Out>
   if (status const s = a.check(); s != status::ok) return s;
   if (status const s = b.check(); s != status::ok) return s;
   if (a.cols() != b.cols()) return status::shape_mismatch;
+  if (status const s = detail::check_result<Out>(a.rows(), b.rows()); s != status::ok) return s;
+  void const* const matrices[] = {&out.derived(), &left_values, &right_values};
+  if (matrices[0] == matrices[1] || matrices[0] == matrices[2] || matrices[1] == matrices[2] ||
+      detail::starts_within(a, left_values) || detail::starts_within(a, right_values) ||
+      detail::starts_within(b, left_values) || detail::starts_within(b, right_values))
+    return status::overlapping_output;
   if (status const s = decode_rows(a, left_values); s != status::ok) return s;
   if (status const s = decode_rows(b, right_values); s != status::ok) return s;
+  if (a.cols() == 0) {
+    out.setZero(a.rows(), b.rows());
+    return status::ok;
+  }
   out = left_values * right_values.transpose();
-  if (a.cols() == 0) return status::ok;
   out = out.unaryExpr([&](float x) { return detail::epilogue(a, b, x, 0.0f); }).eval();
   return status::ok;
 }

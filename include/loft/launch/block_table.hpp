@@ -40,8 +40,8 @@ struct held_parts {
   detail::lane_values<held<T>, count> values[parts];
 };
 
-/// Phase one for blocks of several rows: the maxima of what the operand sees. With a rotation the row is rotated here and
-/// again where it is encoded. `above`: rows of the table above this piece of it.
+/// Phase one for blocks of several rows: the maxima of what the operand sees. With a rotation the row is rotated here
+/// and again where it is encoded. `above`: rows of the table above this piece of it.
 template <class Operand, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void find_maxima(staged_tile<T, Rows, Cols> tile, block_table<Operand, Rows, Cols> table,
                                          Operand const& how, held_parts<Operand, T, Rows>& mine, int above) noexcept {

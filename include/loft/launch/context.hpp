@@ -19,9 +19,9 @@ struct context {
   void* workspace = nullptr;         ///< device memory, a multiple of 16 for an address
   std::int64_t workspace_bytes = 0;  ///< its size: see workspace_bytes of the call
   float const* amax = nullptr;       ///< device memory: the tensor's amax, in the place of the rule's
-  std::uint64_t const* seed =
-      nullptr;  ///< device memory: (seed, stream) of a stochastic rounding or rule, in the place of its own; the
-                ///< signs of a rotation are the operand's
+  /// Device memory: (seed, stream) of a stochastic rounding or rule, in the place of its own. The signs of a rotation
+  /// are the operand's.
+  std::uint64_t const* seed = nullptr;
 };
 
 /// What two-level formats keep in the workspace: the amax while it is computed, and the scale from it.

@@ -45,7 +45,8 @@ LOFT_HOST_DEVICE constexpr std::uint32_t code_on_top(std::uint32_t const* words,
   return (words[word] >> at | words[word + 1] << (32 - at)) << (32 - bits);
 }
 
-/// The eight codes as floats; of formats with has_float_fields the fields alone, the values times 2^-fields_exponent<F>.
+/// The eight codes as floats; of formats with has_float_fields the fields alone, the values times
+/// 2^-fields_exponent<F>.
 template <Format F>
 LOFT_HOST_DEVICE inline void decode_eight(std::uint32_t const* words, float* values) noexcept {
   constexpr auto spec = F::spec;
@@ -84,9 +85,9 @@ inline constexpr bool decodes_pairs = [] {
          !detail::rotates<Operand> && !detail::has_constant<Operand>;
 }();
 
-/// Eight 4-bit codes times 2^exponent as four pairs of bfloat16. The fields are those of a bfloat16 whose exponent is too
-/// small; the first product is exact, the second rounds once. in: an exponent for which nothing comes near the largest
-/// number.
+/// Eight 4-bit codes times 2^exponent as four pairs of bfloat16. The fields are those of a bfloat16 whose exponent is
+/// too small; the first product is exact, the second rounds once. in: an exponent for which nothing comes near the
+/// largest number.
 template <Format F>
 LOFT_HOST_DEVICE inline void decode_pairs(std::uint32_t codes, int exponent, std::uint32_t (&pairs)[4]) noexcept {
   constexpr int up = 7 - F::spec.mantissa_bits;

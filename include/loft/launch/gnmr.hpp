@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A step of GNMR on a GPU: units, norms and decisions stay in device memory, and nothing waits for the host. CUDA and HIP.
-// Source: gnmr.hpp, whose functions of one unit these kernels call; design sections 5 and 6.
+// A step of GNMR on a GPU: units, norms and decisions stay in device memory, and nothing waits for the host. CUDA and
+// HIP. Source: gnmr.hpp, whose functions of one unit these kernels call; design sections 5 and 6.
 //
-// One block of threads takes the step, in one launch. A thread has a run of neighbouring units, so that what must happen
-// in unit order, the choice among equal risks, is one prefix sum over threads. For HIP include launch/hip.hpp first.
+// One block of threads takes the step, in one launch. A thread has a run of neighbouring units, so that what must
+// happen in unit order, the choice among equal risks, is one prefix sum over threads. For HIP include launch/hip.hpp
+// first.
 #ifndef LOFT_LAUNCH_GNMR_HPP
 #define LOFT_LAUNCH_GNMR_HPP
 
@@ -182,8 +183,8 @@ __global__ void __launch_bounds__(gnmr_tuning::threads, blocks_held(1))
   *m.report = report;
 }
 
-/// One step of all units on the machine that `Device` describes: gnmr::step, the same units, report and decisions to the
-/// bit. One launch on `stream`, without a workspace; it can be part of a captured graph.
+/// One step of all units on the machine that `Device` describes: gnmr::step, the same units, report and decisions to
+/// the bit. One launch on `stream`, without a workspace; it can be part of a captured graph.
 ///
 /// in: the controller by value, so that a captured step keeps its options. out: units, report, active.
 /// error: what gnmr::check says, negative_extent, too_many_units, null_pointer, misaligned_pointer, launch_failed; a

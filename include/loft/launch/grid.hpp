@@ -22,8 +22,8 @@ LOFT_HOST_DEVICE constexpr int blocks_held([[maybe_unused]] int blocks) noexcept
 #endif
 }
 
-/// Bytes of shared memory that every chip of the target has for a block of threads: AMD's have 64 KiB; NVIDIA's have 227
-/// KiB on sm_90 and sm_100, and 99 on sm_86, sm_89 and sm_120.
+/// Bytes of shared memory that every chip of the target has for a block of threads: AMD's have 64 KiB; NVIDIA's have
+/// 227 KiB on sm_90 and sm_100, and 99 on sm_86, sm_89 and sm_120.
 LOFT_HOST_DEVICE constexpr int shared_bytes() noexcept {
 #if defined(__HIP__)
   return 64 * 1024;

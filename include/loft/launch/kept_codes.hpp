@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codes of square blocks turned into those of the transpose, in registers and shared memory, without encoding twice.
-// Source: design section 3: codes and scales of the transpose of square blocks are the transposed ones.
+// The codes of square blocks turned into those of the transpose, in registers and shared memory, without encoding
+// twice. Source: design section 3: codes and scales of the transpose of square blocks are the transposed ones.
 #ifndef LOFT_LAUNCH_KEPT_CODES_HPP
 #define LOFT_LAUNCH_KEPT_CODES_HPP
 
@@ -83,8 +83,8 @@ LOFT_HOST_DEVICE inline void gather_columns(std::uint32_t* words) noexcept {
   }
 }
 
-/// The codes and scales of the transpose of a whole tile from those of its rows, for scales in row-major order. A thread
-/// has one square at a time, its neighbours those below, so that they write neighbours.
+/// The codes and scales of the transpose of a whole tile from those of its rows, for scales in row-major order. A
+/// thread has one square at a time, its neighbours those below, so that they write neighbours.
 template <class Operand, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void write_transposed(kept_codes<Operand, Rows, Cols> kept,
                                               block_table<Operand, Rows, Cols> table,

@@ -21,8 +21,8 @@
 namespace loft::launch {
 
 /// The calls, on the machine that `Device` describes: its `stream`, `launch(kernel, blocks, threads, shared, stream,
-/// arguments)` and `zero(pointer, bytes, stream)`, both giving a status; `shared_limit`, the bytes of shared memory that
-/// a block of threads may have.
+/// arguments)` and `zero(pointer, bytes, stream)`, both giving a status; `shared_limit`, the bytes of shared memory
+/// that a block of threads may have.
 ///
 /// All views are of device memory; `how`, and what it holds, of the host. A call checks first, and what it refuses has
 /// written nothing. Calls on one stream run in order; results depend on no launch shape.
@@ -55,8 +55,8 @@ struct launcher {
     return launch_quantize<Device, Layout>(from, tile_output<Operand>{out, how, t, inputs}, where);
   }
 
-  /// quantize of a matrix and of its transpose with one read of it, or with two where a rotation is longer than a tile or
-  /// no power of two: `rows_out` is [rows, cols], `cols_out` is
+  /// quantize of a matrix and of its transpose with one read of it, or with two where a rotation is longer than a tile
+  /// or no power of two: `rows_out` is [rows, cols], `cols_out` is
   /// [cols, rows]. Blocks of several rows are square, without a rotation and without candidates for their scale, both
   /// operands are of one type, and the rule is that of `rows_how`: its scales serve both.
   template <class First, class Second, class T, class Layout = row_major>
@@ -148,8 +148,8 @@ struct launcher {
     return start_amax<Device>(from, amax, how, where);
   }
 
-  /// Bytes of workspace for norms: `chunks` is what plan_norms gave. The workspace is zero before its first use, and the
-  /// calls leave its counters zero; between them no other call may use it.
+  /// Bytes of workspace for norms: `chunks` is what plan_norms gave. The workspace is zero before its first use, and
+  /// the calls leave its counters zero; between them no other call may use it.
   static constexpr std::int64_t norm_workspace_bytes(int tensors, std::int64_t chunks) noexcept {
     std::int64_t const blocks = chunks / norm_tuning::groups + tensors;  // at least as many as there are
     return tensors * static_cast<std::int64_t>(sizeof(norm_counters)) +
@@ -168,8 +168,8 @@ struct launcher {
     return chunks;
   }
 
-  /// partial_norm of each of `count` tensors in one launch, the same bits: items and out are device memory; `chunks` and
-  /// the rest of the items are what plan_norms gave.
+  /// partial_norm of each of `count` tensors in one launch, the same bits: items and out are device memory; `chunks`
+  /// and the rest of the items are what plan_norms gave.
   template <class T>
   [[nodiscard]] static status norms(norm_item<T> const* items, int count, std::int64_t chunks, norm_partial* out,
                                     context const& where) noexcept {
@@ -185,9 +185,9 @@ struct launcher {
     return run(take_norms<T>, blocks, norm_tuning::threads, 0, where, a);
   }
 
-  /// quantize, and partial_norm of the input as a by-product of the same read. in: contiguous, rows of whole blocks, and
-  /// a multiple of 16 for an address; the workspace holds workspace_bytes<Operand>() and after them, at a multiple of 16,
-  /// norm_workspace_bytes(1, chunks). error: not_contiguous for other views.
+  /// quantize, and partial_norm of the input as a by-product of the same read. in: contiguous, rows of whole blocks,
+  /// and a multiple of 16 for an address; the workspace holds workspace_bytes<Operand>() and after them, at a multiple
+  /// of 16, norm_workspace_bytes(1, chunks). error: not_contiguous for other views.
   template <class Operand, class T>
   [[nodiscard]] static status quantize_with_norm(matrix_view<T> in, quantized_view<typename Operand::format> out,
                                                  Operand const& how, norm_partial* norm,

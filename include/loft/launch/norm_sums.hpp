@@ -13,8 +13,8 @@
 
 namespace loft::launch {
 
-/// 32 lanes have a chunk of the order by themselves, and after it others: `groups` of them, a block of threads, walk over
-/// a run of chunks side by side and meet at its end alone. A lane holds what a lane of a quantizer holds.
+/// 32 lanes have a chunk of the order by themselves, and after it others: `groups` of them, a block of threads, walk
+/// over a run of chunks side by side and meet at its end alone. A lane holds what a lane of a quantizer holds.
 struct norm_tuning {
   static constexpr int lanes = 32, threads = row_tuning::threads, groups = threads / lanes;
   static constexpr int values = row_tuning::values, step = lanes * values, rounds = norm_order::chunk / step;
@@ -54,7 +54,8 @@ struct lane_words {
   }
 };
 
-/// The accumulators of a lane. A sum that is not finite tells of an element that is not: squares of floats never overflow.
+/// The accumulators of a lane. A sum that is not finite tells of an element that is not: squares of floats never
+/// overflow.
 struct norm_lane {
   static constexpr int count = norm_tuning::values / 2;
   double sums[count] = {};
@@ -140,8 +141,8 @@ struct norm_counters {
   std::uint32_t finished;  ///< blocks
 };
 
-/// A thread of the last block adds 2^level partials. They lie `threads` apart, so that threads read beside each other; the
-/// places of n blocks are below 2 n.
+/// A thread of the last block adds 2^level partials. They lie `threads` apart, so that threads read beside each other;
+/// the places of n blocks are below 2 n.
 LOFT_HOST_DEVICE constexpr int partial_level(std::int64_t blocks) noexcept {
   int level = 0;
   while ((std::int64_t{norm_tuning::threads} << level) < blocks) ++level;
@@ -164,8 +165,8 @@ LOFT_HOST_DEVICE inline void put_sum(norm_shared& shared, int i, double sum) noe
   if (lane_of_thread() == 0) shared.sums[i * norm_tuning::groups + group_of_thread()] = sum;
 }
 
-/// Adds a group's chunks from number `from` on, and those before it whose sum is not finite, with a look at each element.
-/// `values`: where the first chunk begins; `left`: elements from there to the tensor's end. All threads call.
+/// Adds a group's chunks from number `from` on, and those before it whose sum is not finite, with a look at each
+/// element. `values`: where the first chunk begins; `left`: elements from there to the tensor's end. All threads call.
 template <class T>
 LOFT_HOST_DEVICE inline void take_again(norm_shared& shared, int level, T const* values, std::int64_t left,
                                         int from) noexcept {
@@ -206,8 +207,8 @@ LOFT_HOST_DEVICE inline double sum_of_partials(double* partials, std::int64_t co
   return detail::norm_tree(groups);
 }
 
-/// Block `block` of the `blocks` of a tensor has the sums of its 2^level chunks in shared memory. The block that comes last
-/// adds up those of all and leaves the counters at 0. All threads call.
+/// Block `block` of the `blocks` of a tensor has the sums of its 2^level chunks in shared memory. The block that comes
+/// last adds up those of all and leaves the counters at 0. All threads call.
 LOFT_HOST_DEVICE inline void finish_norm(norm_shared& shared, int level, std::int64_t block, std::int64_t blocks,
                                          double* partials, norm_counters* counters, norm_partial* out) noexcept {
   sync_threads();

@@ -31,8 +31,8 @@ struct norm_arguments {
   double* partials;         ///< two for each block
 };
 
-/// The item that a block of threads belongs to: the last one that starts at or before it. Each 32 lanes look at 32 places
-/// of the list, then between two of them.
+/// The item that a block of threads belongs to: the last one that starts at or before it. Each 32 lanes look at 32
+/// places of the list, then between two of them.
 template <class T>
 LOFT_HOST_DEVICE inline int item_of(norm_item<T> const* items, int count, std::int64_t block) noexcept {
   int first = 0;

@@ -100,8 +100,8 @@ LOFT_HOST_DEVICE inline detail::lane_values<held<T>, Count> load_values(T const*
   return result;
 }
 
-/// Where the seed of a stochastic rounding or rule, and the tensor's scale, come from when they are not in the operand: device
-/// memory, read when the kernel runs, so that a captured graph can be replayed with others.
+/// Where the seed of a stochastic rounding or rule, and the tensor's scale, come from when they are not in the operand:
+/// device memory, read when the kernel runs, so that a captured graph can be replayed with others.
 struct device_inputs {
   std::uint64_t const* seed = nullptr;  ///< (seed, stream), in the place of the operand's
   tensor_scale const* scale = nullptr;
@@ -190,7 +190,8 @@ constexpr auto with_keys(operand<B, Rule, R, Rotation, N> const& how) noexcept {
 }
 
 /// Quantizes a part of one row. A row is a multiple of what the lanes of a group have, so that at its end whole groups
-/// are left out. DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all keys made of it.
+/// are left out. DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all keys made
+/// of it.
 template <class Operand, class T, class Layout, bool DeviceSeed>
 __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_arguments<Operand, T> const a) {
   using format = typename Operand::format;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels for rotations whose runs are too long for lanes, or no power of two: a team of threads has whole runs of a row in
-// shared memory. Source: design sections 2 and 6; the sums are those of hadamard.hpp, in its order.
+// Kernels for rotations whose runs are too long for lanes, or no power of two: a team of threads has whole runs of a
+// row in shared memory. Source: design sections 2 and 6; the sums are those of hadamard.hpp, in its order.
 #ifndef LOFT_LAUNCH_RUNS_HPP
 #define LOFT_LAUNCH_RUNS_HPP
 
@@ -35,11 +35,12 @@ struct block_team {
 
 /// The values of a row that a team has: as many units as reach run_tuning::values.
 template <int Unit>
-inline constexpr int team_values = Unit* static_cast<int>(detail::ceil_div(run_tuning::values, Unit));
+inline constexpr int team_values = static_cast<int>(detail::ceil_div(run_tuning::values, Unit)) * Unit;
 template <int Count>
 inline constexpr int team_bytes = (detail::team_floats(Count) * 4 + 15) / 16 * 16;
 
-/// Values [col, col + Count) of a row to a team's memory, as an operand sees them before its rotation; zeros beyond the end.
+/// Values [col, col + Count) of a row to a team's memory, as an operand sees them before its rotation; zeros beyond the
+/// end.
 template <int Count, nonfinite Policy, class T>
 LOFT_HOST_DEVICE inline void load_runs(float* runs, matrix_view<T const> in, std::int64_t row,
                                        std::int64_t col) noexcept {
@@ -104,8 +105,8 @@ struct run_arguments {
   std::uint32_t chunks;  ///< blocks of threads for a row of blocks
 };
 
-/// The shapes of quantize_runs: how many values a lane has, at most a block, and how many a team has of a row; whole blocks
-/// where the rule looks at them.
+/// The shapes of quantize_runs: how many values a lane has, at most a block, and how many a team has of a row; whole
+/// blocks where the rule looks at them.
 template <class Operand>
 struct run_shape {
   using format = typename Operand::format;
@@ -123,9 +124,9 @@ struct run_shape {
   static constexpr int bytes = runs_bytes + table_bytes;
 };
 
-/// Calls work(stored, first, valid) for the parts of a team's row: this lane's values [first, first + lane), of which `valid`
-/// are in the tensor. All lanes make all calls, because they exchange: those that have no part of their own see the last
-/// one, and their `stored` is -1; else it is `valid`.
+/// Calls work(stored, first, valid) for the parts of a team's row: this lane's values [first, first + lane), of which
+/// `valid` are in the tensor. All lanes make all calls, because they exchange: those that have no part of their own see
+/// the last one, and their `stored` is -1; else it is `valid`.
 template <class Operand, class Work>
 LOFT_HOST_DEVICE inline void for_parts_of_row(std::int64_t cols, std::int64_t col, Work&& work) noexcept {
   using shape = run_shape<Operand>;
@@ -167,8 +168,8 @@ LOFT_HOST_DEVICE inline void quantize_row_of_runs(run_arguments<Operand, T> cons
   });
 }
 
-/// The scales of a team's blocks of several rows. The values of each row are made anew, here and where they are encoded:
-/// shared memory holds one row.
+/// The scales of a team's blocks of several rows. The values of each row are made anew, here and where they are
+/// encoded: shared memory holds one row.
 template <class Operand, class T>
 LOFT_HOST_DEVICE inline void choose_scales_of_runs(run_arguments<Operand, T> const& a, float* runs,
                                                    std::uint32_t* maxima, code<typename Operand::format::scale>* scales,
@@ -242,7 +243,8 @@ LOFT_HOST_DEVICE inline void quantize_rows_of_runs(run_arguments<Operand, T> con
   }
 }
 
-/// quantize where no tile holds a run: a team of threads has whole runs and blocks of one row, or of the rows of a block.
+/// quantize where no tile holds a run: a team of threads has whole runs and blocks of one row, or of the rows of a
+/// block.
 template <class Operand, class T, class Layout>
 __global__ void __launch_bounds__(run_tuning::threads) quantize_runs(run_arguments<Operand, T> const a) {
   using shape = run_shape<Operand>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A tile of a matrix in shared memory: read once, whatever its strides, and handed to lanes along its rows or its columns.
-// Source: design section 6, decision 11.
+// A tile of a matrix in shared memory: read once, whatever its strides, and handed to lanes along its rows or its
+// columns. Source: design section 6, decision 11.
 #ifndef LOFT_LAUNCH_STAGED_TILE_HPP
 #define LOFT_LAUNCH_STAGED_TILE_HPP
 
@@ -100,8 +100,8 @@ struct alignas(16) quad {
   T values[16 / sizeof(T)];
 };
 
-/// Copies a tile of `in` whose first element is (row, col); what lies outside of `in` becomes zero. `wide`: sixteen bytes
-/// can be read at once along the contiguous direction.
+/// Copies a tile of `in` whose first element is (row, col); what lies outside of `in` becomes zero. `wide`: sixteen
+/// bytes can be read at once along the contiguous direction.
 template <int Threads, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void stage(staged_tile<T, Rows, Cols> tile, matrix_view<T const> in, std::int64_t row,
                                    std::int64_t col, bool wide) noexcept {
@@ -167,8 +167,8 @@ LOFT_HOST_DEVICE inline detail::lane_values<held<T>, Count> tile_values(staged_t
   return result;
 }
 
-/// Stores the first `count` codes of a lane's words; the bits behind them are zero up to the end of the byte. `whole`: all
-/// codes are there, at multiples of 16 bytes.
+/// Stores the first `count` codes of a lane's words; the bits behind them are zero up to the end of the byte. `whole`:
+/// all codes are there, at multiples of 16 bytes.
 template <int Bits, int N>
 LOFT_HOST_DEVICE inline void store_codes(std::uint8_t* to, std::uint32_t const (&words)[N], int count,
                                          bool whole) noexcept {

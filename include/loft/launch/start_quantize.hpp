@@ -66,9 +66,17 @@ status launch_runs(matrix_view<T const> in, tile_output<Operand> to, context<Str
                         shared, where.stream, a);
 }
 
-/// One output, by tiles where they hold whole runs of the rotation, else by teams.
+/// One output, by tiles where they hold whole runs of the rotation, else by teams: those take runs of any length, but
+/// do not hold groups of corrected scales together.
 template <class Device, class Layout, class Operand, class T, class Stream>
 status launch_any(matrix_view<T const> in, tile_output<Operand> const& to, context<Stream> const& where) noexcept {
+  using format = typename Operand::format;
+  static_assert(tile_tuning::cols % format::shape.cols == 0 && tile_tuning::rows % format::shape.rows == 0,
+                "kernels quantize blocks whose rows and columns divide 128");
+  static_assert(
+      !loft::detail::corrects<Operand> || fits_a_tile<Operand, void>,
+      "kernels correct scales behind rotations and in groups whose lengths divide 128: for a longer or another "
+      "rotation, rotate first and quantize without one");
   if constexpr (fits_a_tile<Operand, void>) return launch_tiles<Device, Layout>(in, to, nothing{}, where);
   else return launch_runs<Device, Layout>(in, to, where);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The kernel for everything that rows.hpp does not serve: a tile is read once into shared memory, whatever its strides, and
-// quantized along its rows, along its columns, or both; blocks of several rows too. Source: design sections 2 and 6.
+// The kernel for everything that rows.hpp does not serve: a tile is read once into shared memory, whatever its strides,
+// and quantized along its rows, along its columns, or both; blocks of several rows too. Source: design sections 2 and
+// 6.
 #ifndef LOFT_LAUNCH_TILES_HPP
 #define LOFT_LAUNCH_TILES_HPP
 
@@ -17,8 +18,8 @@
 
 namespace loft::launch {
 
-/// Quantizes the lines of a tile whose blocks have one row. The tile begins at row `top` and column `left` of the output.
-/// All threads work on all lines, those outside too, because lanes exchange; what is outside is not stored.
+/// Quantizes the lines of a tile whose blocks have one row. The tile begins at row `top` and column `left` of the
+/// output. All threads work on all lines, those outside too, because lanes exchange; what is outside is not stored.
 template <bool Down, class Layout, class Operand, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, tile_output<Operand> const& to,
                                             std::int64_t top, std::int64_t left) noexcept {
@@ -131,7 +132,8 @@ struct tile_arguments {
   bool wide;
 };
 
-/// True where the transpose's codes are those of the rows: one operand on squares, no random words, whole words of codes.
+/// True where the transpose's codes are those of the rows: one operand on squares, no random words, whole words of
+/// codes.
 template <class First, class Second>
 inline constexpr bool keeps_codes = [] {
   if constexpr (std::is_void_v<Second> || tile_block_rows<First> == 1) return false;
@@ -168,7 +170,8 @@ struct shared_memory {
   static constexpr int bytes = Bytes;
 };
 
-/// Writes the codes and scales of a piece, whose values are in the tile and in `mine`, and whose scales are in the table.
+/// Writes the codes and scales of a piece, whose values are in the tile and in `mine`, and whose scales are in the
+/// table.
 template <class Layout, class First, class Second, class T, class Operand, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void encode_piece(tile_arguments<First, Second, T> const& a, staged_tile<T, Rows, Cols> tile,
                                           block_table<Operand, Rows, Cols> table, std::uint32_t* behind,
@@ -196,8 +199,8 @@ LOFT_HOST_DEVICE inline void encode_piece(tile_arguments<First, Second, T> const
   }
 }
 
-/// Blocks of several rows: their maxima, their scales, and then their codes. A piece after the first is staged here, and
-/// all but the last are staged again, because shared memory holds one at a time.
+/// Blocks of several rows: their maxima, their scales, and then their codes. A piece after the first is staged here,
+/// and all but the last are staged again, because shared memory holds one at a time.
 template <class Layout, class First, class Second, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void quantize_tall_blocks(tile_arguments<First, Second, T> const& a,
                                                   staged_tile<T, Rows, Cols> tile, std::int64_t top,
@@ -236,10 +239,8 @@ template <class First, class Second, class T, class Layout, int Rows>
 __global__ void __launch_bounds__(tile_tuning::threads) quantize_tiles(tile_arguments<First, Second, T> const a) {
   using one = typename operand_of<First>::type;
   using two = typename operand_of<Second>::type;
-  static_assert(fits_a_tile<one, two>,
-                "kernels work on blocks, rotations and groups of corrected scales whose lengths divide 128");
-  static_assert(tile_block_rows<one> > 1 || Rows % tile_run<two> == 0,
-                "the target's shared memory has no room for a run of the rotation along the columns");
+  static_assert(fits_a_tile<one, two> && (tile_block_rows<one> > 1 || Rows % tile_run<two> == 0),
+                "a tile holds whole blocks, runs and groups: launch_any and one_tile_serves look at that before");
   extern __shared__ u32x4 loft_shared[];
   staged_tile<T, Rows, tile_tuning::cols> tile{};
   tile.data = reinterpret_cast<T*>(loft_shared);

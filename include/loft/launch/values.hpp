@@ -110,7 +110,8 @@ struct amax_arguments {
   row_grid grid;
 };
 
-/// The largest finite magnitude after rotation. Integers that order like the floats: the order of the threads is nothing.
+/// The largest finite magnitude after rotation. Integers that order like the floats: the order of the threads is
+/// nothing.
 template <class Operand, class T, bool Wide>
 __global__ void __launch_bounds__(value_tuning::threads) find_amax(amax_arguments<Operand, T> const a) {
   constexpr int count = value_tuning::amax_values, rounds = value_tuning::amax_rounds, width = 32;

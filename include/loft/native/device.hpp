@@ -13,8 +13,8 @@
 
 namespace loft::native {
 
-/// f(0), f(1), ..., f(N - 1) written out: some compilers for GPUs leave loops over short arrays rolled, and put the arrays
-/// into memory. True where that is wanted.
+/// f(0), f(1), ..., f(N - 1) written out: some compilers for GPUs leave loops over short arrays rolled, and put the
+/// arrays into memory. True where that is wanted.
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
 inline constexpr bool unrolls_runs = true;
 #else
@@ -30,8 +30,8 @@ template <int N, int First = 0, class Function>
   }
 }
 
-/// encode<F>(low) and encode<F>(high), nearest even and saturated: two bytes, the first value in the low one. Formats of
-/// 4 bits: two nibbles of one byte. in: no NaN; for unsigned formats nothing below zero, nor -0.
+/// encode<F>(low) and encode<F>(high), nearest even and saturated: two bytes, the first value in the low one. Formats
+/// of 4 bits: two nibbles of one byte. in: no NaN; for unsigned formats nothing below zero, nor -0.
 template <Format F>
 [[gnu::always_inline]] LOFT_HOST_DEVICE std::uint16_t encode_pair(float low, float high) noexcept;
 
@@ -39,8 +39,8 @@ template <Format F>
 template <Format F>
 [[gnu::always_inline]] LOFT_HOST_DEVICE void decode_pair(std::uint16_t pair, float& low, float& high) noexcept;
 
-/// pack<F> of encode<F>(values[i] / scale), nearest even and saturated: [32] -> six words. in: no NaN; `scale` is a power
-/// of two.
+/// pack<F> of encode<F>(values[i] / scale), nearest even and saturated: [32] -> six words. in: no NaN; `scale` is a
+/// power of two.
 template <Format F>
 [[gnu::always_inline]] LOFT_HOST_DEVICE void encode_32(float const* values, float scale, std::uint32_t* words) noexcept;
 
@@ -49,8 +49,8 @@ template <Format F>
 LOFT_HOST_DEVICE std::uint16_t hardware_stochastic_e2m1x4(float x0, float x1, float x2, float x3,
                                                           std::uint32_t random) noexcept;
 
-/// The `value` of lane (own lane ^ lane_mask), in trees that reduce over groups of lanes. All lanes of a wave call it that
-/// have not ended; only whole groups may have.
+/// The `value` of lane (own lane ^ lane_mask), in trees that reduce over groups of lanes. All lanes of a wave call it
+/// that have not ended; only whole groups may have.
 LOFT_HOST_DEVICE std::uint32_t exchange(std::uint32_t value, int lane_mask) noexcept;
 
 /// a * b + c, rounded once to nearest even, subnormals kept.

@@ -88,8 +88,8 @@ inline constexpr bool has_half_encoder = [] {
 #endif
 }();
 
-/// The halves of two registers of floats, one after the other. What is lost below sets bits that no code looks at one by
-/// one: those under half_encoder's cut.
+/// The halves of two registers of floats, one after the other. What is lost below sets bits that no code looks at one
+/// by one: those under half_encoder's cut.
 template <class Encoder>
 [[gnu::always_inline]] inline halves cut_to_halves(f32s a, f32s b) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {

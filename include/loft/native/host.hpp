@@ -25,7 +25,8 @@ inline constexpr bool compares_pairs = sizeof(T) == 2 && N % (2 * lanes) == 0;
 template <int N, class T>
 using compared = std::conditional_t<compares_pairs<N, T>, i16_pairs, i32s>;
 
-/// A register of magnitudes: float bits, or codes where values are 16 bits wide, two in a lane where they are compared so.
+/// A register of magnitudes: float bits, or codes where values are 16 bits wide, two in a lane where they are compared
+/// so.
 template <int N, class T>
 [[gnu::always_inline]] inline i32s load_magnitudes(T const* values) noexcept {
   if constexpr (sizeof(T) == 4) return load<i32s>(values) & 0x7fff'ffff;

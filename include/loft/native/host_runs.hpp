@@ -165,8 +165,8 @@ LOFT_HOST_DEVICE constexpr bool hadamard_run([[maybe_unused]] float* run, [[mayb
   return false;
 }
 
-/// Negates run[i] where bit i % 32 of word_of(i / 32) is set, for whole registers of N floats. Returns true where it was
-/// done.
+/// Negates run[i] where bit i % 32 of word_of(i / 32) is set, for whole registers of N floats. Returns true where it
+/// was done.
 template <int N, class Words>
 LOFT_HOST_DEVICE constexpr bool flip_signs([[maybe_unused]] float* run,
                                            [[maybe_unused]] Words const& word_of) noexcept {

@@ -109,8 +109,8 @@ inline constexpr bool has_bf16_pairs = false;
   return result;
 }
 
-/// The bits of `a` where `mask` has ones, else those of `b`. Written as an instruction, because compilers make two of it
-/// where they know some bits.
+/// The bits of `a` where `mask` has ones, else those of `b`. Written as an instruction, because compilers make two of
+/// it where they know some bits.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t choose_bits(std::uint32_t mask, std::uint32_t a,
                                                                             std::uint32_t b) noexcept {
 #if defined(__CUDA_ARCH__)
