@@ -195,14 +195,14 @@ void convert(benchmark::State& state, double target) {
 
 /// Rows shared out to two threads, against all of them in one: in wall-clock time, because that is what threads are
 /// for. Many turns, so that some find both cores free.
-void scale_to_threads(benchmark::State& state, double target) {
-  using operand = loft::operand<loft::mxfp4>;
+template <class Operand>
+void scale_to_threads(benchmark::State& state, double target, Operand how) {
   auto const& values = input<float>();
   std::vector<std::uint8_t> codes(elements / 2, poison), one(elements / 2), scales(elements / 32, poison);
   matrix_view<float const> const in{values.data(), rows, cols, cols};
   quantized_view<loft::mxfp4> const out{codes.data(), scales.data(), nullptr, rows, cols};
   auto const part = [&](std::int64_t first, std::int64_t count) {
-    benchmark::DoNotOptimize(loft::quantize<operand>(in, out, {}, loft::row_major{}, {first, count}));
+    benchmark::DoNotOptimize(loft::quantize(in, out, how, loft::row_major{}, {first, count}));
   };
   std::atomic<int> turn{0};
   std::thread other{[&] {
@@ -263,7 +263,8 @@ void add_all() {
   add("hadamard<32>, float", 40, rotate, 0.90);
   add("hadamard<32>, then MXFP4", 40, quantize<rotated, float>, 0.40, rotated{});
   add("float to bf16, nearest", 40, convert, 0.80);
-  add("float to MXFP4, two threads", 400, scale_to_threads, 1.8);
+  add("float to MXFP4, two threads", 400, scale_to_threads<operand<mxfp4>>, 1.8, operand<mxfp4>{});
+  add("float to MXFP4, stochastic<8>, two threads", 200, scale_to_threads<random>, 1.8, random{{}, {11, 22}, {}});
 }
 
 }  // namespace

@@ -138,7 +138,8 @@ def page(results, loads, cost, compiler):
         f"- Copies of the inputs ran at {min(copies):.1f} to {max(copies):.1f} GB/s, read and written",
         "- Command: `build/performance/bench/host_bench`, 16 777 216 elements; every result is compared with scalar code first", "",
         "`ratio`: bytes read and written a second over those of a `memcpy` of the input, in CPU time of the thread, the best of 40 turns each;",
-        "for two threads: wall-clock time of one thread over that of two, the best of 400. A `memcpy` this long does not read the lines it writes,",
+        "for two threads: wall-clock time of one thread over that of two, the best of 200 or 400; nearest is bound by the memory that both share,",
+        "stochastic rounding by arithmetic. A `memcpy` this long does not read the lines it writes,",
         "which a ratio of a kernel with large outputs has to pay for. "
         "Kernels that arithmetic binds keep their elements a second when copies get faster, and lose in the ratio.", "",
         "| kernel | target | ratio | Melem/s |", "| --- | ---: | ---: | ---: |",
