@@ -35,7 +35,7 @@ using namespace char_gpt;
 
 constexpr model_shape shape{.layers = 2, .width = 32, .heads = 2, .context = 16, .batch = 8};
 constexpr int save_every = 10, nan_step = 15;
-constexpr loft::gnmr_options thresholds{.alpha = 1.1, .beta = 1.5, .max_active = 2};
+constexpr loft::gnmr_options thresholds{.alpha = 1.02, .beta = 1.5, .max_active = 2};
 constexpr loft::recipes::mxfp4 low_cost;
 constexpr loft::recipes::mxfp8 safe;
 
