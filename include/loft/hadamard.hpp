@@ -193,9 +193,8 @@ struct hadamard {
 
   /// apply for `count` floats, whole runs one after the other. `to` may be `from`.
   LOFT_HOST_DEVICE constexpr void apply_runs(float const* from, int count, float* to) const noexcept {
-    int done = 0;
-    if constexpr (outer == 1)
-      done = N * native::hadamard_runs<N>(from, count / N, detail::inverse_sqrt_of_order<float>(N), to);
+    constexpr float norm = detail::inverse_sqrt_of_order<float>(N);
+    int done = N * native::hadamard_runs<outer, inner, false>(from, count / N, norm, to);
     for (; done < count; done += N) {
       if (from != to)
         for (int i = done; i < done + N; ++i) to[i] = from[i];
@@ -232,7 +231,7 @@ struct hadamard {
   LOFT_HOST_DEVICE static constexpr void map(T* run) noexcept {
     constexpr T norm = detail::inverse_sqrt_of_order<T>(N);
     if constexpr (std::is_same_v<T, float>)
-      if (native::hadamard_run<outer, inner, Transposed>(run, norm)) return;
+      if (native::hadamard_runs<outer, inner, Transposed>(run, 1, norm, run) == 1) return;
     for (int distance = 1; distance < inner; distance *= 2) {
       for (int first = 0; first < N; first += 2 * distance) {
         for (int i = first; i < first + distance; ++i) {

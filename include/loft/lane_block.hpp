@@ -32,14 +32,15 @@ namespace detail {
 template <class Operand>
 using rotation_of = std::remove_cvref_t<decltype(Operand{}.rotation)>;
 
-/// True where a rotation's change of signs can act on pairs of bfloat16.
+/// True where a rotation has its change of signs for pairs of bfloat16, and a run is whole pairs.
 template <class R>
-inline constexpr bool is_signed_hadamard = is_random_hadamard<R>&& R::size % 2 == 0;
-template <int N>
-inline constexpr bool is_signed_hadamard<signed_hadamard<N>> = N % 2 == 0;
+inline constexpr bool has_pairs = requires(R const rotation, std::uint32_t* pairs) {
+  requires R::size % 2 == 0;
+  rotation.template flip_pairs<2>(pairs, one_lane{});
+};
 template <class Operand, class T>
 inline constexpr bool flips_pairs =
-    std::is_same_v<T, bf16_t>&& is_signed_hadamard<rotation_of<Operand>>&& Operand::policy == nonfinite::propagate;
+    std::is_same_v<T, bf16_t>&& has_pairs<rotation_of<Operand>>&& Operand::policy == nonfinite::propagate;
 
 /// The values as the operand sees them: floats, admitted, rotated.
 template <class Operand, int Count, LaneGroup G, class T>

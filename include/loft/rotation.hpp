@@ -187,6 +187,21 @@ struct random_hadamard {
     hadamard<N>{}.invert(run);
     signs_of_run().flip(run);
   }
+  /// As those of one run, for `count` floats, whole runs: their signs are found once. `to` may be `from`.
+  LOFT_HOST_DEVICE constexpr void apply_runs(float const* from, int count, float* to) const noexcept {
+    run_signs const signs = signs_of_run();
+    if (from != to)
+      for (int i = 0; i < count; ++i) to[i] = from[i];
+    for (int i = 0; i < count; i += N) signs.flip(to + i);
+    hadamard<N>{}.apply_runs(to, count, to);
+  }
+  LOFT_HOST_DEVICE constexpr void invert_runs(float* values, int count) const noexcept {
+    run_signs const signs = signs_of_run();
+    for (int i = 0; i < count; i += N) {
+      hadamard<N>{}.invert(values + i);
+      signs.flip(values + i);
+    }
+  }
   /// As those of hadamard.
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr void apply_lanes(float* part, G const& group) const noexcept {
@@ -256,13 +271,8 @@ struct random_hadamard {
 
 namespace detail {
 
-template <class R>
-inline constexpr bool is_random_hadamard = false;
-template <int N>
-inline constexpr bool is_random_hadamard<random_hadamard<N>> = true;
-
-/// Applies a rotation to `count` floats, whole runs one after the other: what a run has to know is found once for all.
-/// `to` may be `from`.
+/// Applies a rotation to `count` floats, whole runs one after the other: by its own apply_runs where it has one. `to` may
+/// be `from`.
 template <Rotation R>
 LOFT_HOST_DEVICE constexpr void apply_runs(R const& rotation, float const* from, int count, float* to) noexcept {
   if constexpr (requires { rotation.apply_runs(from, count, to); }) {
@@ -270,27 +280,15 @@ LOFT_HOST_DEVICE constexpr void apply_runs(R const& rotation, float const* from,
   } else {
     if (from != to)
       for (int i = 0; i < count; ++i) to[i] = from[i];
-    if constexpr (is_random_hadamard<R>) {
-      auto const signs = rotation.signs_of_run();
-      for (int i = 0; i < count; i += R::size) signs.flip(to + i);
-      hadamard<R::size>{}.apply_runs(to, count, to);
-    } else {
-      for (int i = 0; i < count; i += R::size) rotation.apply(to + i);
-    }
+    for (int i = 0; i < count; i += R::size) rotation.apply(to + i);
   }
 }
-/// Undoes it in place.
+/// Undoes it in place: by its own invert_runs where it has one.
 template <Rotation R>
 LOFT_HOST_DEVICE constexpr void invert_runs(R const& rotation, float* values, int count) noexcept {
-  if constexpr (is_random_hadamard<R>) {
-    auto const signs = rotation.signs_of_run();
-    for (int i = 0; i < count; i += R::size) {
-      hadamard<R::size>{}.invert(values + i);
-      signs.flip(values + i);
-    }
-  } else {
+  if constexpr (requires { rotation.invert_runs(values, count); }) rotation.invert_runs(values, count);
+  else
     for (int i = 0; i < count; i += R::size) rotation.invert(values + i);
-  }
 }
 
 }  // namespace detail

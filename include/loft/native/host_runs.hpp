@@ -51,6 +51,19 @@ LOFT_HOST_DEVICE constexpr std::int64_t unpack_nibbles([[maybe_unused]] std::uin
 
 #if LOFT_HAS_HOST_VECTORS
 
+/// Butterflies over the distances of registers 1, 2, 4, ... below `end`.
+template <int Count>
+[[gnu::always_inline]] inline void butterflies_between(f32s* v, int end) noexcept {
+  for (int distance = 1; distance < end; distance *= 2) {
+    for (int k = 0; k < Count; ++k) {
+      if ((k & distance) != 0) continue;
+      f32s const a = v[k], b = v[k + distance];
+      v[k] = ungrouped(a + b);
+      v[k + distance] = ungrouped(a - b);
+    }
+  }
+}
+
 /// Butterflies over all distances below N, a power of two that is 256 at most, of `Runs` runs of N floats; times `norm`
 /// where Scaled. Stage by stage for all runs: the sums of one wait while those of the others are worked on.
 template <int N, int Runs, bool Scaled>
@@ -65,14 +78,7 @@ template <int N, int Runs, bool Scaled>
     for (int k = 0; k < count; ++k) v[k] = butterfly<4>(v[k]);
   if constexpr (lanes > 8)
     for (int k = 0; k < count; ++k) v[k] = butterfly<8>(v[k]);
-  for (int distance = 1; distance < N / lanes; distance *= 2) {
-    for (int k = 0; k < count; ++k) {
-      if ((k & distance) != 0) continue;
-      f32s const a = v[k], b = v[k + distance];
-      v[k] = ungrouped(a + b);
-      v[k + distance] = ungrouped(a - b);
-    }
-  }
+  butterflies_between<count>(v, N / lanes);
   for (int k = 0; k < count; ++k) {
     if constexpr (Scaled) store(to + lanes * k, fenced(v[k] * norm));
     else store(to + lanes * k, v[k]);
@@ -87,14 +93,7 @@ inline void butterflies_in_memory(float* values, [[maybe_unused]] float norm) no
     for (int i = first; i < first + Distance; i += lanes) {
       f32s v[radix];
       for (int k = 0; k < radix; ++k) v[k] = load<f32s>(values + i + k * Distance);
-      for (int distance = 1; distance < radix; distance *= 2) {
-        for (int k = 0; k < radix; ++k) {
-          if ((k & distance) != 0) continue;
-          f32s const a = v[k], b = v[k + distance];
-          v[k] = ungrouped(a + b);
-          v[k + distance] = ungrouped(a - b);
-        }
-      }
+      butterflies_between<radix>(v, radix);
       for (int k = 0; k < radix; ++k) {
         if constexpr (Scaled && step == End) store(values + i + k * Distance, fenced(v[k] * norm));
         else store(values + i + k * Distance, v[k]);
@@ -127,42 +126,32 @@ template <int M, bool Transposed>
 
 #endif
 
-/// The unnormalised Hadamard transforms of runs of N floats, times `norm`; sums in the order of rotation.hpp. `to` may
-/// be `from`. Returns the runs that are done: all, or none.
-template <int N>
+/// The Hadamard transform of hadamard.hpp, or its inverse, of `runs` runs of Outer * Inner floats, where Outer is 1 or the
+/// order of a Paley matrix and Inner a power of two. Sums in the order that it says. `to` may be `from`. Returns the runs
+/// that are done: all, or none.
+template <int Outer, int Inner, bool Inverse>
 LOFT_HOST_DEVICE constexpr int hadamard_runs([[maybe_unused]] float const* from, [[maybe_unused]] int runs,
                                              [[maybe_unused]] float norm, [[maybe_unused]] float* to) noexcept {
 #if LOFT_HAS_HOST_VECTORS
-  if constexpr (N % 16 == 0 && N <= 256) {
+  if constexpr (Outer == 1 ? Inner % 16 == 0 : Inner % lanes == 0) {
     if (constant_evaluated()) return 0;
-    constexpr int together = N <= 2 * lanes ? 4 * lanes / N : 1;
+    constexpr int size = Outer * Inner, part = detail::min(Inner, 256);
+    constexpr int together = size <= 2 * lanes ? 4 * lanes / size : 1;
     int run = 0;
     if constexpr (together > 1)
       for (; run + together <= runs; run += together)
-        butterflies_in_registers<N, together, true>(from + run * N, norm, to + run * N);
-    for (; run < runs; ++run) butterflies_in_registers<N, 1, true>(from + run * N, norm, to + run * N);
+        butterflies_in_registers<part, together, true>(from + run * size, norm, to + run * size);
+    for (; run < runs; ++run) {
+      for (int first = run * size; first < (run + 1) * size; first += part)
+        butterflies_in_registers<part, 1, part == size>(from + first, norm, to + first);
+      if constexpr (part < Inner) butterflies_in_memory<part, Inner, size, Outer == 1>(to + run * size, norm);
+      if constexpr (Outer != 1)
+        multiply_by_paley<Outer, Inverse && !detail::is_symmetric_paley<Outer>>(to + run * size, Inner, norm);
+    }
     return runs;
   }
 #endif
   return 0;
-}
-
-/// The Hadamard transform of rotation.hpp, or its inverse: Outer * Inner floats, where Outer is 1 or the order of a
-/// Paley matrix and Inner a power of two. Sums in the order that it says. Returns true where it was done.
-template <int Outer, int Inner, bool Inverse>
-LOFT_HOST_DEVICE constexpr bool hadamard_run([[maybe_unused]] float* run, [[maybe_unused]] float norm) noexcept {
-#if LOFT_HAS_HOST_VECTORS
-  if constexpr (Outer == 1 ? Inner % 16 == 0 : Inner % lanes == 0) {
-    if (constant_evaluated()) return false;
-    constexpr int count = Outer * Inner, part = detail::min(Inner, 256);
-    for (int first = 0; first < count; first += part)
-      butterflies_in_registers<part, 1, part == count>(run + first, norm, run + first);
-    if constexpr (part < Inner) butterflies_in_memory<part, Inner, count, Outer == 1>(run, norm);
-    if constexpr (Outer != 1) multiply_by_paley<Outer, Inverse && !detail::is_symmetric_paley<Outer>>(run, Inner, norm);
-    return true;
-  }
-#endif
-  return false;
 }
 
 /// Negates run[i] where bit i % 32 of word_of(i / 32) is set, for whole registers of N floats. Returns true where it
