@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "adamw.hpp"
+#include "normal_values.hpp"
 
 using namespace char_gpt;
 
@@ -21,14 +22,6 @@ constexpr std::int64_t matrix_size = 2 * stretch_size + 1001, vector_size = 37, 
 
 std::vector<tensor_place> tensors() {
   return {{"matrix", 0, matrix_size, true}, {"vector", matrix_size, vector_size, false}};
-}
-
-std::vector<float> normal_values(std::size_t count, unsigned seed) {
-  std::mt19937 generator{seed};
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (auto& value : values) value = normal(generator);
-  return values;
 }
 
 struct trained {

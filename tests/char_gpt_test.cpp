@@ -16,9 +16,9 @@
 #include <loft/recipes.hpp>
 #include "controller.hpp"
 #include "errors.hpp"
-
 #include "linear.hpp"
 #include "model.hpp"
+#include "normal_values.hpp"
 #include "program.hpp"
 #include "report.hpp"
 #include "text.hpp"
@@ -49,14 +49,6 @@ void save(std::string const& path, std::string const& bytes) { std::ofstream{pat
 std::string load(std::string const& path) {
   std::ifstream file{path, std::ios::binary};
   return {std::istreambuf_iterator<char>{file}, {}};
-}
-
-std::vector<float> normal_values(std::size_t count, unsigned seed) {
-  std::mt19937 generator{seed};
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (auto& value : values) value = normal(generator);
-  return values;
 }
 
 // ---- gradients ----

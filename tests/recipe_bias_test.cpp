@@ -11,20 +11,14 @@
 #include <type_traits>
 #include <vector>
 
+#include "normal_values.hpp"
+
 using namespace loft;
 
 namespace {
 
 // Runs of up to 128 along the summed dimension, and whole tiles of 32 rows.
 constexpr int rows = 32, depth = 128, shown_rows = 8, seeds = 10000;
-
-std::vector<float> normal_values(unsigned seed) {
-  std::mt19937 generator{seed};
-  std::normal_distribution<float> normal;
-  std::vector<float> values(rows * depth);
-  for (auto& value : values) value = normal(generator);
-  return values;
-}
 
 template <class O>
 constexpr bool is_random(O const& how) {
@@ -74,7 +68,7 @@ struct bias {
 /// A deterministic operand counts as what it is quantized to: the noise that is asked about is that of the random one.
 template <class P>
 bias measure(P const& product) {
-  auto const x = normal_values(1), w = normal_values(2);
+  auto const x = normal_values(rows * depth, 1), w = normal_values(rows * depth, 2);
   auto const exact = multiply(expected(x, product.left), expected(w, product.right));
   double power = 0;
   for (double const e : exact) power += e * e;

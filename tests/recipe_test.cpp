@@ -13,6 +13,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "normal_values.hpp"
+
 using namespace loft;
 
 namespace {
@@ -199,14 +201,6 @@ std::string choice(Plan const& plan, layer_place at, double progress = 0) {
     else if constexpr (std::is_same_v<given, recipes::mxfp8>) return "mxfp8";
     else return "main";
   });
-}
-
-std::vector<float> normal_values(std::size_t count, unsigned seed) {
-  std::mt19937 generator{seed};
-  std::normal_distribution<float> normal;
-  std::vector<float> values(count);
-  for (auto& value : values) value = normal(generator);
-  return values;
 }
 
 constexpr int rows = 32, cols = 128;
