@@ -263,7 +263,7 @@ class coded_moments {
 template <class B>
 using stochastic_operand = loft::operand<B, loft::ceil_scale, loft::stochastic<>>;
 
-/// The second moments of the formats with blocks. A codec of LOFT for second moments has its place here.
+/// The second moments of the formats with blocks, in 8 bits: they are denominators. In 4 bits: loft::second_moment.
 using square_store = root_store<stochastic_operand<root_block>>;
 
 using bf16_moments = coded_moments<number_store<loft::bf16>, number_store<loft::bf16>>;

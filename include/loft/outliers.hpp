@@ -73,13 +73,6 @@ template <class T>
 
 namespace detail {
 
-/// out = f(in), element by element; `out` may be `in`.
-template <class T, class Function>
-LOFT_HOST_DEVICE constexpr void map_elements(matrix_view<T> in, matrix_view<float> out, Function&& f) noexcept {
-  for (std::int64_t row = 0; row < in.rows; ++row)
-    for (std::int64_t col = 0; col < in.cols; ++col) out(row, col) = f(to_float(in(row, col)));
-}
-
 /// Calls f(row, col, x) for the elements that a range cuts, rows and columns in order.
 template <class T, class Function>
 LOFT_HOST_DEVICE constexpr void visit_cut(matrix_view<T> in, clamp_range range, Function&& f) noexcept {

@@ -46,8 +46,7 @@ template <class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               none const&) noexcept {
   if (status const s = detail::check_pair(in, out); s != status::ok) return s;
-  for (std::int64_t row = 0; row < in.rows; ++row)
-    for (std::int64_t col = 0; col < in.cols; ++col) out(row, col) = detail::to_float(in(row, col));
+  detail::map_elements(in, out, [](float x) { return x; });
   return status::ok;
 }
 

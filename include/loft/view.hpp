@@ -194,6 +194,13 @@ LOFT_HOST_DEVICE constexpr void visit_tile(std::int64_t rows, std::int64_t cols,
     for (std::int64_t col = left; col < min(cols, left + wide); ++col) f(row, col);
 }
 
+/// out = f(in), element by element; `out` may be `in`.
+template <class T, class Function>
+LOFT_HOST_DEVICE constexpr void map_elements(matrix_view<T> in, matrix_view<float> out, Function&& f) noexcept {
+  for (std::int64_t row = 0; row < in.rows; ++row)
+    for (std::int64_t col = 0; col < in.cols; ++col) out(row, col) = f(to_float(in(row, col)));
+}
+
 template <class B>
 LOFT_HOST_DEVICE constexpr status check_quantized(quantized_view<B> q) noexcept {
   if (status const s = check_extents(q.rows, q.cols); s != status::ok) return s;
