@@ -30,8 +30,9 @@ struct cast {
   R rounding{};
 };
 
-/// An operand that is read a second time, along its other dimension: `first` is how the forward product had it, and what
-/// was stored of it; `then`, an operand<...> or none, quantizes that once more along the dimension of this product.
+/// An operand that is read a second time, along its other dimension: `first` is how the forward product had it, and
+/// what was stored of it; `then`, an operand<...> or none, quantizes that once more along the dimension of this
+/// product.
 template <class First, class Then = none>
 struct stored {
   static_assert(
@@ -63,8 +64,8 @@ template <Format F, Rounding R, class T>
 }
 
 /// What `first` makes of the transpose, then quantized along the rows. in: the operand as this product reads it: the
-/// transpose of what `first` saw. out: `in` itself where `first` allows that. error: a status other than ok, with nothing
-/// written.
+/// transpose of what `first` saw. out: `in` itself where `first` allows that. error: a status other than ok, with
+/// nothing written.
 template <class First, class Then, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               stored<First, Then> const& how) noexcept {
@@ -105,8 +106,8 @@ inline constexpr std::uint64_t scale_streams = std::uint64_t{1} << 60, sign_stre
 
 /// The operand with the seed and stream of all that is random in it; others come back as they are. in: stream < 2^56. A
 /// stochastic rounding takes the stream; random signs take half of it, so that streams 2n and 2n + 1 belong to the two
-/// operands of one product, which have to be rotated alike; scales that are rounded stochastically and residuals take the
-/// stream. Each of these kinds has a high bit of its own, so that none shares its random words with another.
+/// operands of one product, which have to be rotated alike; scales that are rounded stochastically and residuals take
+/// the stream. Each of these kinds has a high bit of its own, so that none shares its random words with another.
 template <class Operand>
 LOFT_HOST_DEVICE constexpr Operand reseed(Operand how, std::uint64_t seed, std::uint64_t stream) noexcept {
   if constexpr (requires { how.rounding.seed; }) how.rounding.seed = seed, how.rounding.stream = stream;
@@ -182,8 +183,8 @@ struct plan {
   exceptions except{};
   static constexpr recipe<> unquantized{};
 
-  /// Calls f(recipe) with the recipe of one layer at one time, a reference to what lives as long as the plan, or longer.
-  /// out: what f returns, of one type for all recipes.
+  /// Calls f(recipe) with the recipe of one layer at one time, a reference to what lives as long as the plan, or
+  /// longer. out: what f returns, of one type for all recipes.
   template <class Function>
   constexpr decltype(auto) visit(layer_place at, double progress, Function&& f) const {
     if (at.role == layer_role::head) return f(unquantized);

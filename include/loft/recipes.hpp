@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE catalogue of recipes: the training methods of the papers, each with its source, and the table for choosing by name.
+// THE catalogue of recipes: the training methods of the papers, each with its source, and the table for choosing by
+// name.
 // Source: see each recipe. Where a paper leaves a choice open, the comment says which one was made.
 #ifndef LOFT_RECIPES_HPP
 #define LOFT_RECIPES_HPP
@@ -109,16 +110,16 @@ using four_over_six =
                 operand<loft::nvfp4, loft::four_over_six<>, nearest_even, signed_hadamard<16>>,
                 operand<loft::nvfp4, unbiased_two_level_256, stochastic<>, signed_hadamard<16>>>;
 
-/// nvfp4 with blocks of floats or integers, whichever has the smaller error; weights too are in 1 x 16, as a tile has one
-/// kind of elements only. source: arXiv 2603.28765. Stochastic gradients stay in NVFP4: a choice by the error of one draw
-/// would bias them.
+/// nvfp4 with blocks of floats or integers, whichever has the smaller error; weights too are in 1 x 16, as a tile has
+/// one kind of elements only. source: arXiv 2603.28765. Stochastic gradients stay in NVFP4: a choice by the error of
+/// one draw would bias them.
 using if4 = basic_nvfp4<operand<loft::if4>, operand<loft::if4>, operand<loft::nvfp4, unbiased_two_level, stochastic<>>,
                         operand<loft::if4, two_level, nearest_even, signed_hadamard<16>>,
                         operand<loft::nvfp4, unbiased_two_level, stochastic<>, signed_hadamard<16>>>;
 
 /// NVFP4 for networks whose weights and activations have unit norms: no rotation, and the tensor scale of both fixed at
-/// an amax of 1. source: arXiv 2605.06067. `input_amax`: that of activations; negative for those that are not known to lie
-/// within [-1, 1], as the hidden values of an MLP.
+/// an amax of 1. source: arXiv 2605.06067. `input_amax`: that of activations; negative for those that are not known to
+/// lie within [-1, 1], as the hidden values of an MLP.
 struct nvfp4_ngpt {
   using activation = operand<loft::nvfp4>;
   using weight = operand<square<loft::nvfp4, 16>>;
@@ -157,8 +158,8 @@ using quartet2 = basic_quartet2<128>;
 using quartet2_32 = basic_quartet2<32>;
 
 /// NVFP4 with a float for each 128 elements in the place of the tensor's; the backward pass quantizes what was stored
-/// once more, stochastically. source: TetraJet-v2, arXiv 2510.27527, without its treatment of oscillation and of outlier
-/// channels.
+/// once more, stochastically. source: TetraJet-v2, arXiv 2510.27527, without its treatment of oscillation and of
+/// outlier channels.
 struct tetrajet2 {
   using forward = operand<double_nvfp4>;
   using backward = operand<double_nvfp4, default_rule<double_nvfp4>, stochastic<>>;
@@ -195,8 +196,8 @@ struct dge_occ {
 
 // ---- by name -------------------------------------------------------------------------------------------------------
 
-/// Calls f(name, plan) for every recipe of the catalogue, in its order: the only place that gives names. in: f, for a name
-/// that ends in 0 and every type of plan. The plan is gone after the call: copy it.
+/// Calls f(name, plan) for every recipe of the catalogue, in its order: the only place that gives names. in: f, for a
+/// name that ends in 0 and every type of plan. The plan is gone after the call: copy it.
 template <class Function>
 constexpr void for_each_recipe(Function&& f) {
   // source: arXiv 2509.25149 section 4: of 62 blocks, the first 2 and the last 8 stay in bfloat16.
@@ -236,7 +237,8 @@ constexpr bool same_text(char const* a, char const* b) noexcept {
 
 }  // namespace detail
 
-/// Calls f(plan) with the plan of that name. in: a text that ends in 0. out: false, without a call, for an unknown name.
+/// Calls f(plan) with the plan of that name. in: a text that ends in 0. out: false, without a call, for an unknown
+/// name.
 template <class Function>
 constexpr bool visit_recipe(char const* name, Function&& f) {
   bool found = false;

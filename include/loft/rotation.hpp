@@ -271,8 +271,8 @@ struct random_hadamard {
 
 namespace detail {
 
-/// Applies a rotation to `count` floats, whole runs one after the other: by its own apply_runs where it has one. `to` may
-/// be `from`.
+/// Applies a rotation to `count` floats, whole runs one after the other: by its own apply_runs where it has one. `to`
+/// may be `from`.
 template <Rotation R>
 LOFT_HOST_DEVICE constexpr void apply_runs(R const& rotation, float const* from, int count, float* to) noexcept {
   if constexpr (requires { rotation.apply_runs(from, count, to); }) {

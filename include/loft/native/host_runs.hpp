@@ -126,9 +126,9 @@ template <int M, bool Transposed>
 
 #endif
 
-/// The Hadamard transform of hadamard.hpp, or its inverse, of `runs` runs of Outer * Inner floats, where Outer is 1 or the
-/// order of a Paley matrix and Inner a power of two. Sums in the order that it says. `to` may be `from`. Returns the runs
-/// that are done: all, or none.
+/// The Hadamard transform of hadamard.hpp, or its inverse, of `runs` runs of Outer * Inner floats, where Outer is 1 or
+/// the order of a Paley matrix and Inner a power of two. Sums in the order that it says. `to` may be `from`. Returns
+/// the runs that are done: all, or none.
 template <int Outer, int Inner, bool Inverse>
 LOFT_HOST_DEVICE constexpr int hadamard_runs([[maybe_unused]] float const* from, [[maybe_unused]] int runs,
                                              [[maybe_unused]] float norm, [[maybe_unused]] float* to) noexcept {
