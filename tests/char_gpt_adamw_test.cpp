@@ -87,7 +87,7 @@ TEST_CASE("moments in few bits are stored in few bits") {
                         vector_scales = 2;  // scales, of a byte each
   constexpr std::size_t scales = full + last + vector_scales;
   CHECK(bytes_of(moment_format::fp8) == 2 * all_size + 2 * scales);
-  CHECK(bytes_of(moment_format::fp4) == (2 * stretch_size + 1002 + 38) / 2 + all_size + 2 * scales);
+  CHECK(bytes_of(moment_format::fp4) == 2 * stretch_size + 1002 + 38 + 2 * scales);
   // What a model is said to need holds for tensors of whole blocks.
   for (auto const format : {moment_format::fp32, moment_format::bf16, moment_format::fp8, moment_format::fp4})
     CHECK(static_cast<double>(adamw{{{"matrix", 0, 64 * 1000, true}}, 64 * 1000, 0, format}.state_bytes()) ==
@@ -146,25 +146,35 @@ TEST_CASE("the mean is kept without bias") {
   CHECK(worst > 0.1);
 }
 
-TEST_CASE("the square is kept to its format's gap, and nothing beside a large one becomes 0") {
+using square8 = square_store<stochastic_operand<mx_moment8>>;
+using square4 = square_store<stochastic_operand<loft::mx_moment4>>;
+
+/// Squares that halve from one to the next: `normal` of each block of 32 are met to `error` of their root.
+template <class Store>
+void check_squares(int normal, double error) {
   constexpr int count = 64;
   std::vector<float> squares;
   for (int i = 0; i < count; ++i) squares.push_back(std::ldexp(1.0f + 0.01f * static_cast<float>(i), -i));
-  square_store store{{{0, count}}};
+  Store store{{{0, count}}};
   std::vector<float> loaded(count);
   for (std::uint64_t stream = 0; stream < 50; ++stream) {
     store.store(0, squares.data(), 5, stream);
     store.load(0, loaded.data());
-    for (std::size_t i = 0; i < count; ++i) {
-      CHECK(loaded[i] > 0);
-      if (i % 32 < 20)
-        CHECK(std::sqrt(loaded[i] / squares[i]) == doctest::Approx(1).epsilon(1.0 / 16));  // normal codes
+    for (int i = 0; i < count; ++i) {
+      auto const at = static_cast<std::size_t>(i);
+      CHECK(loaded[at] > 0);
+      if (i % 32 < normal) CHECK(std::sqrt(loaded[at] / squares[at]) == doctest::Approx(1).epsilon(error));
     }
   }
   std::vector<float> const zeros(count);
   store.store(0, zeros.data(), 5, 0);
   store.load(0, loaded.data());
   CHECK(loaded == zeros);
+}
+
+TEST_CASE("the square is kept to its format's gap, and nothing beside a large one becomes 0") {
+  check_squares<square8>(20, 1.0 / 16);
+  check_squares<square4>(8, 1.0 / 2);
 }
 
 /// Gradients of +-1 for a hundred steps, then of +-1/16 for as many: the root of the second moment must follow.
@@ -183,12 +193,13 @@ double root_after_the_fall() {
   return root;
 }
 
-TEST_CASE("a second moment in 8 bits decays when its gradients do, as it would not if it were rounded to nearest") {
-  CHECK(root_after_the_fall<square_store>() ==
-        doctest::Approx(root_after_the_fall<number_store<loft::fp32>>()).epsilon(0.1));
+TEST_CASE("a second moment in few bits decays when its gradients do, as it would not if it were rounded to nearest") {
+  double const exact = root_after_the_fall<number_store<loft::fp32>>();
+  CHECK(root_after_the_fall<square8>() == doctest::Approx(exact).epsilon(0.1));
+  CHECK(root_after_the_fall<square4>() == doctest::Approx(exact).epsilon(0.3));
   CHECK(root_after_the_fall<number_store<loft::bf16>>() == doctest::Approx(1.0 / 16).epsilon(0.2));
-  using nearest = root_store<loft::operand<root_block, loft::ceil_scale>>;
-  CHECK(root_after_the_fall<nearest>() > 0.2);  // the control
+  CHECK(root_after_the_fall<square_store<loft::operand<mx_moment8>>>() > 0.2);  // the controls
+  CHECK(root_after_the_fall<square_store<loft::operand<loft::mx_moment4>>>() > 0.2);
 }
 
 /// The distance that is left from the minimum of a quadratic bowl whose directions are of very different steepness.
@@ -208,11 +219,11 @@ double distance_left(moment_format format) {
 }
 
 TEST_CASE("AdamW finds a minimum whatever its moments are kept in") {
-  CHECK(distance_left(moment_format::fp32) < 1e-2);
-  for (auto const format : coded) {
-    CAPTURE(static_cast<int>(format));
-    CHECK(distance_left(format) < 0.1);  // it started at 1
-  }
+  CHECK(distance_left(moment_format::fp32) < 1e-2);  // it started at 1
+  CHECK(distance_left(moment_format::bf16) < 0.1);
+  CHECK(distance_left(moment_format::fp8) < 0.1);
+  // Roots in one block differ by 512, and 4 bits reach from 1 to 192: the flattest directions take steps that are too small.
+  CHECK(distance_left(moment_format::fp4) < 0.3);
 }
 
 TEST_CASE("nGPT has no warm-up") {

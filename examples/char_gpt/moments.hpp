@@ -8,10 +8,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdint>
 #include <loft/bulk.hpp>
 #include <loft/recipe.hpp>
+#include <loft/second_moment.hpp>
 #include <loft/tensor.hpp>
 #include <optional>
 #include <span>
@@ -28,8 +28,8 @@ namespace char_gpt {
 enum class moment_format {
   fp32,  // the moments as they are
   bf16,  // both in bfloat16
-  fp8,   // the mean in MXFP8 E4M3; the square as below
-  fp4,   // the mean in MXFP4; the square in 8 bits, as it is a denominator: arXiv 2607.04422
+  fp8,   // the mean in MXFP8 E4M3, the square in 8 bits without a sign
+  fp4,   // the mean in MXFP4, the square in 4 bits without a sign: arXiv 2607.04422
 };
 
 /// The format of that name, or nothing.
@@ -48,7 +48,7 @@ constexpr double moment_bytes(moment_format format) noexcept {
     case moment_format::fp8:
       return 2 * (1 + 1.0 / 32);
     case moment_format::fp4:
-      return 0.5 + 1 + 2.0 / 32;
+      return 2 * (0.5 + 1.0 / 32);
     case moment_format::fp32:
       break;
   }
@@ -92,44 +92,31 @@ class number_store {
   std::vector<loft::code<F>> codes_;
 };
 
-/// Each stretch as a quantized row.
-template <class Operand>
-class block_store {
-  using format = typename Operand::format;
-
+/// Memory for each stretch as a row of format B; all are zeros at first, which codes 0 under scales 0 are.
+template <class B>
+class quantized_rows {
  public:
-  explicit block_store(std::vector<stretch> const& stretches) {
+  explicit quantized_rows(std::vector<stretch> const& stretches) {
     std::int64_t codes = 0, scales = 0;
     for (auto const& p : stretches) {
       places_.push_back({codes, scales, p.count});
-      codes += loft::codes_bytes<format>(1, p.count);
-      scales += loft::scale_count<format>(1, p.count);
+      codes += loft::codes_bytes<B>(1, p.count);
+      scales += loft::scale_count<B>(1, p.count);
     }
     codes_.resize(static_cast<std::size_t>(codes));
     scales_.resize(static_cast<std::size_t>(scales));
-    if constexpr (loft::has_tensor_scale<format>) tensor_scales_.resize(places_.size());
-    std::vector<float> const zeros(stretch_size);
-    for (std::size_t i = 0; i < stretches.size(); ++i) store(i, zeros.data(), 0, 0);
+    if constexpr (loft::has_tensor_scale<B>) tensor_scales_.resize(places_.size());
   }
 
-  void load(std::size_t which, float* to) const {
+  loft::quantized_view<B> operator[](std::size_t which) noexcept {
     auto const& at = places_[which];
-    loft::quantized_view<format const> const in{codes_.data() + at.codes, scales_.data() + at.scales,
-                                                loft::has_tensor_scale<format> ? &tensor_scales_[which] : nullptr, 1,
-                                                at.count};
-    check(loft::dequantize<Operand>(in, loft::matrix_view<float>{to, 1, at.count, at.count}));
+    return {codes_.data() + at.codes, scales_.data() + at.scales,
+            loft::has_tensor_scale<B> ? &tensor_scales_[which] : nullptr, 1, at.count};
   }
-  void store(std::size_t which, float const* from, std::uint64_t seed, std::uint64_t stream) {
-    auto const& at = places_[which];
-    loft::quantized_view<format> const out{codes_.data() + at.codes, scales_.data() + at.scales,
-                                           loft::has_tensor_scale<format> ? &tensor_scales_[which] : nullptr, 1,
-                                           at.count};
-    check(loft::quantize(loft::matrix_view<float const>{from, 1, at.count, at.count}, out,
-                         loft::reseed(Operand{}, seed, stream)));
-  }
+  int count(std::size_t which) const noexcept { return places_[which].count; }
+
   std::size_t bytes() const noexcept {
-    return codes_.size() + scales_.size() * sizeof(loft::code<typename format::scale>) +
-           tensor_scales_.size() * sizeof(float);
+    return codes_.size() + scales_.size() * sizeof(scales_[0]) + tensor_scales_.size() * sizeof(float);
   }
 
  private:
@@ -137,58 +124,67 @@ class block_store {
     std::int64_t codes, scales;
     int count;
   };
-  static void check(loft::status outcome) {
-    if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
-  }
-
   std::vector<place> places_;
   std::vector<std::uint8_t> codes_;
-  std::vector<loft::code<typename format::scale>> scales_;
+  std::vector<loft::code<typename B::scale>> scales_;
   std::vector<float> tensor_scales_;
 };
 
-/// Blocks for roots of second moments: the bit that would be their sign is a fourth mantissa bit.
-struct root_block {
+inline void check(loft::status outcome) {
+  if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
+}
+
+/// Each stretch as a quantized row.
+template <class Operand>
+class block_store {
+ public:
+  explicit block_store(std::vector<stretch> const& stretches) : rows_{stretches} {}
+
+  void load(std::size_t which, float* to) {
+    int const count = rows_.count(which);
+    check(loft::dequantize<Operand>(rows_[which], loft::matrix_view<float>{to, 1, count, count}));
+  }
+  void store(std::size_t which, float const* from, std::uint64_t seed, std::uint64_t stream) {
+    int const count = rows_.count(which);
+    check(loft::quantize(loft::matrix_view<float const>{from, 1, count, count}, rows_[which],
+                         loft::reseed(Operand{}, seed, stream)));
+  }
+  std::size_t bytes() const noexcept { return rows_.bytes(); }
+
+ private:
+  quantized_rows<typename Operand::format> rows_;
+};
+
+/// Numbers that are not negative, as loft::second_moment keeps them: roots, and none becomes 0 that was not.
+template <class Operand>
+class square_store {
+ public:
+  explicit square_store(std::vector<stretch> const& stretches) : rows_{stretches} {}
+
+  void load(std::size_t which, float* to) {
+    int const count = rows_.count(which);
+    check(loft::load_second_moment(rows_[which], loft::matrix_view<float>{to, 1, count, count},
+                                   loft::second_moment<Operand>{}));
+  }
+  void store(std::size_t which, float const* from, std::uint64_t seed, std::uint64_t stream) {
+    int const count = rows_.count(which);
+    check(loft::store_second_moment(loft::matrix_view<float const>{from, 1, count, count}, rows_[which],
+                                    loft::second_moment<Operand>{loft::reseed(Operand{}, seed, stream)}));
+  }
+  std::size_t bytes() const noexcept { return rows_.bytes(); }
+
+ private:
+  quantized_rows<typename Operand::format> rows_;
+};
+
+/// Roots of second moments in 8 bits: the bit that would be their sign is a fourth mantissa bit.
+struct mx_moment8 {
   struct element {
     static constexpr loft::format_spec spec{4, 4, 7, loft::specials::none, false};
   };
   using scale = loft::e8m0;
+  using rule = loft::ceil_scale;
   static constexpr loft::block_shape shape{1, 32};
-};
-
-/// Numbers that are not negative, as their roots, which span half as many powers of two.
-template <class Operand>
-class root_store {
- public:
-  explicit root_store(std::vector<stretch> const& stretches) : roots_{stretches} {
-    for (auto const& p : stretches) counts_.push_back(p.count);
-  }
-
-  void load(std::size_t which, float* to) const {
-    roots_.load(which, to);
-    for (int i = 0; i < counts_[which]; ++i) to[i] *= to[i];
-  }
-  void store(std::size_t which, float const* from, std::uint64_t seed, std::uint64_t stream) {
-    std::array<float, stretch_size> roots;
-    for (int first = 0; first < counts_[which]; first += block) {
-      int const end = std::min(first + block, counts_[which]);
-      float const floor = std::sqrt(*std::max_element(from + first, from + end)) * least_share;
-      for (int i = first; i < end; ++i) roots[static_cast<std::size_t>(i)] = std::max(std::sqrt(from[i]), floor);
-    }
-    roots_.store(which, roots.data(), seed, stream);
-  }
-  std::size_t bytes() const noexcept { return roots_.bytes(); }
-
- private:
-  static constexpr int block = Operand::format::shape.cols;
-  // Of the largest root of a block: a root that became 0 would divide by next to nothing. The largest becomes more than
-  // half of the element's largest value, and this share of it must still be a code above 0.
-  static constexpr float least_share = 0x1p-16f;
-  static_assert(loft::largest<typename Operand::format::element> / 2 * least_share >=
-                loft::decode<typename Operand::format::element>(1));
-
-  block_store<Operand> roots_;
-  std::vector<int> counts_;
 };
 
 /// Both moments, in float.
@@ -263,11 +259,10 @@ class coded_moments {
 template <class B>
 using stochastic_operand = loft::operand<B, loft::ceil_scale, loft::stochastic<>>;
 
-/// The second moments of the formats with blocks, in 8 bits: they are denominators. In 4 bits: loft::second_moment.
-using square_store = root_store<stochastic_operand<root_block>>;
-
 using bf16_moments = coded_moments<number_store<loft::bf16>, number_store<loft::bf16>>;
-using fp8_moments = coded_moments<block_store<stochastic_operand<loft::mxfp8_e4m3>>, square_store>;
-using fp4_moments = coded_moments<block_store<stochastic_operand<loft::mxfp4>>, square_store>;
+using fp8_moments =
+    coded_moments<block_store<stochastic_operand<loft::mxfp8_e4m3>>, square_store<stochastic_operand<mx_moment8>>>;
+using fp4_moments =
+    coded_moments<block_store<stochastic_operand<loft::mxfp4>>, square_store<stochastic_operand<loft::mx_moment4>>>;
 
 }  // namespace char_gpt

@@ -102,13 +102,13 @@ void declare_training(CLI::App& app, options& o) {
   app.add_option("--arch", o.arch,
                  "gpt, or ngpt: weights and states of norm 1, its own --lr and --weight-decay, no warm-up");
   app.add_option("--adam-state", o.adam_state,
-                 "AdamW's moments: fp32, bf16, fp8 or fp4, of 8, 4, 2.1 or 1.6 bytes a parameter");
+                 "AdamW's moments: fp32, bf16, fp8 or fp4, of 8, 4, 2.1 or 1.1 bytes a parameter");
   app.add_option("--layers", o.shape.layers, "transformer layers");
   app.add_option("--width", o.shape.width, "width of the residual stream");
   app.add_option("--heads", o.shape.heads, "attention heads");
   app.add_option("--context", o.shape.context, "bytes in a sequence");
   app.add_option("--batch", o.shape.batch, "sequences in a batch");
-  app.add_option("--lr", o.learning_rate, "peak learning rate");
+  app.add_option("--lr", o.learning_rate, "peak learning rate, that of GPT where a study trains both");
   app.add_option("--weight-decay", o.weight_decay, "weight decay of AdamW");
   app.add_option("--clip", o.clip, "largest norm of the gradients");
   app.add_option("--finish-from", o.finish_from,
@@ -154,7 +154,6 @@ options study_defaults(task what) {
   if (what == task::study_league) {  // wide enough for every rotation
     o.shape.width = 128;
     o.shape.heads = 4;
-    o.steps = 200;
     o.recipes.clear();
     for (auto const& recipe : all_recipes()) o.recipes.push_back(recipe.name);
   }

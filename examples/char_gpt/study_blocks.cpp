@@ -13,7 +13,8 @@
 namespace char_gpt {
 namespace {
 
-/// Truncation-free scales and stochastic gradients in both, queries and keys in MXFP8, as arXiv 2607.24953 has them; `Weight` is the format of the weights, `Other` of the rest.
+/// Truncation-free scales and stochastic gradients, queries and keys in MXFP8, as arXiv 2607.24953 has them. `Weight` is
+/// the format of the weights, `Other` that of the rest.
 template <class Weight, class Other>
 struct blocks_recipe {
   using weight = loft::operand<Weight, loft::ceil_scale>;

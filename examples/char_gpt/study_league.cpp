@@ -51,8 +51,7 @@ void study_league(options const& o, split_text const& text, std::ostream& out) {
   out << aligned(rows) << "Mean and deviation over " << o.seeds << " seeds of " << o.steps
       << " steps. Bits: of an operand's element, codes and scales, over all six operands of all\n"
          "layers. Gap: of the loss to that of fp32 with the same seed and architecture. SQNR: of weights, activations "
-         "and "
-         "gradients, in dB.\n";
+         "and\ngradients, in dB.\n";
   if (!o.csv.empty()) write_file(o.csv, csv_of({"recipe"}, trials));
   if (!o.plot.empty()) write_file(o.plot, plot_dots("All recipes", "gap to fp32, per cent", shown));
 }
