@@ -339,6 +339,10 @@ TEST_CASE("seeds reach all that is random, and both operands of a product are ro
   CHECK(r.wgrad.right.then.rule.stream == (29 | one << 60));
   CHECK(r.wgrad.left.rotation.stream == (14 | one << 61));
   CHECK(r.wgrad.right.then.rotation.stream == (14 | one << 61));
+  auto const alone = reseed(random_hadamard<16>{}, 9, 27);  // a rotation, as those of streams 26 and 27 have it
+  CHECK(alone.seed == r.dgrad.left.rotation.seed);
+  CHECK(alone.stream == r.dgrad.left.rotation.stream);
+  CHECK(reseed(signed_hadamard<16>{5}, 9, 27).signs == 5);
   CHECK(reseed(clamped<noisy>{}, 9, 4).how.rounding.stream == 4);
   auto const with = reseed(with_residual<noisy, two_of_four, noisy>{}, 9, 4);
   CHECK(with.how.rounding.stream == 4);

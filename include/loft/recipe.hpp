@@ -10,6 +10,7 @@
 #include "loft/block.hpp"
 #include "loft/config.hpp"
 #include "loft/native/native.hpp"
+#include "loft/reseed.hpp"
 #include "loft/rounding.hpp"
 #include "loft/spans.hpp"
 #include "loft/tensor.hpp"
@@ -96,30 +97,6 @@ struct recipe {
   Dgrad dgrad{};
   Wgrad wgrad{};
 };
-
-namespace detail {
-
-inline constexpr std::uint64_t scale_streams = std::uint64_t{1} << 60, sign_streams = std::uint64_t{1} << 61,
-                               residual_streams = std::uint64_t{1} << 62;
-
-}  // namespace detail
-
-/// The operand with the seed and stream of all that is random in it; others come back as they are. in: stream < 2^56. A
-/// stochastic rounding takes the stream; random signs take half of it, so that streams 2n and 2n + 1 belong to the two
-/// operands of one product, which have to be rotated alike; scales that are rounded stochastically and residuals take
-/// the stream. Each of these kinds has a high bit of its own, so that none shares its random words with another.
-template <class Operand>
-LOFT_HOST_DEVICE constexpr Operand reseed(Operand how, std::uint64_t seed, std::uint64_t stream) noexcept {
-  if constexpr (requires { how.rounding.seed; }) how.rounding.seed = seed, how.rounding.stream = stream;
-  if constexpr (requires { how.rule.seed; }) how.rule.seed = seed, how.rule.stream = stream | detail::scale_streams;
-  if constexpr (requires { how.rotation.seed; })
-    how.rotation.seed = seed, how.rotation.stream = stream / 2 | detail::sign_streams;
-  if constexpr (requires { how.then; }) how.then = reseed(how.then, seed, stream);
-  if constexpr (requires { how.how; }) how.how = reseed(how.how, seed, stream);
-  if constexpr (requires { how.residual; })
-    how.residual = reseed(how.residual, seed, stream | detail::residual_streams);
-  return how;
-}
 
 /// Its operands with streams 2 * stream and 2 * stream + 1.
 template <class Left, class Right>

@@ -33,9 +33,11 @@ void one(std::int64_t rows, std::int64_t cols, int offset, Operand const& how) {
   output<format, Layout> along(rows, cols), across(cols, rows);
   std::int64_t const bytes = 2 * cuda::workspace_bytes<Operand>();  // of both directions
   exact_memory<unsigned char> workspace(bytes);
+  exact_memory<std::uint64_t> seed(2);
   cuda::context where{stream()};
   where.workspace = workspace.data;
   where.workspace_bytes = bytes;
+  if (std::is_same_v<T, float>) where.seed = seed.data;
   matrix_view<T const> const from{in.data + offset, rows, cols, cols};
   served(cuda::quantize(from, along.view(), how, where, Layout{}), "quantize");
   if (rows % detail::rotation_size<Operand> == 0) {

@@ -224,8 +224,9 @@ void norms_of_many(char const* what, int count) {
   compare_norms(items, right);
 }
 
+/// The device has `given`, and what it finds in its memory.
 template <class T, class Operand>
-void norm_beside_codes(char const* what, Operand const& how = {}) {
+void norm_beside_codes(char const* what, Operand const& how, Operand const& given, on_device const& d) {
   group const g(what);
   using format = typename Operand::format;
   constexpr extent matrices[] = {{1, 32},   {64, 64},   {200, 160}, {128, 4096},
@@ -245,8 +246,8 @@ void norm_beside_codes(char const* what, Operand const& how = {}) {
     compare_image(
         parts,
         [&](unsigned char* base) {
-          return cuda::quantize_with_norm(in, out.view(base), how, reinterpret_cast<norm_partial*>(base + at),
-                                          context_of(workspace.data, bytes, {}));
+          return cuda::quantize_with_norm(in, out.view(base), given, reinterpret_cast<norm_partial*>(base + at),
+                                          context_of(workspace.data, bytes, d));
         },
         [&](unsigned char* base) {
           out.write(base, right);
@@ -255,15 +256,20 @@ void norm_beside_codes(char const* what, Operand const& how = {}) {
   }
 }
 
+template <class T, class Operand>
+void norm_beside_codes(char const* what, Operand const& how) {
+  norm_beside_codes<T>(what, how, how, {});
+}
+
 // ---- captured graphs
 
-/// One graph, replayed with other seeds and amaxes: what the host computes with those.
+/// One graph, replayed with other seeds, and so other signs, and other amaxes: what the host computes with those.
 void replay() {
   group const g("captured graph, other seeds and amaxes");
   current = g.name;
-  using how = operand<nvfp4, two_level, stochastic<8>, signed_hadamard<16>>;
+  using how = operand<nvfp4, two_level, stochastic<8>, random_hadamard<16>>;
   constexpr std::int64_t rows = 128, cols = 512;
-  how const captured{{}, {1, 1}, {recipes::nvfp4_signs}};
+  how const captured{};
   auto const values = numbers<bf16_t>(rows, cols, 12, content::tame);
   auto const in = place(values, rows, cols, memory_shapes[0]);
   std::uint64_t words[2] = {1, 1};
@@ -292,7 +298,7 @@ void replay() {
     seed.set(words, 2);
     amax.set(&value, 1);
     auto const right = answer_of<row_major>(matrix_view<bf16_t const>{values.data(), rows, cols, cols},
-                                            how{{value}, {words[0], words[1]}, {recipes::nvfp4_signs}});
+                                            reseed(how{{value}}, words[0], words[1]));
     compare_image(
         parts,
         [&](unsigned char* base) {  // the graph writes to memory of its own, which is poisoned and copied
@@ -535,6 +541,10 @@ int main() {
   norm_beside_codes<fp16_t>("quantize_with_norm, mxfp8_e4m3, fp16", operand<mxfp8_e4m3>{});
   norm_beside_codes<bf16_t>("quantize_with_norm, nvfp4, stochastic<8>",
                             operand<nvfp4, two_level, stochastic<8>>{{}, {1, 2}});
+  seed_in_memory const seed;
+  operand<mxfp4, even_scale, stochastic<8>, random_hadamard<16>> const rotated{};
+  norm_beside_codes<bf16_t>("quantize_with_norm, random_hadamard<16>, stochastic<8>, seed in device memory",
+                            seed(rotated), rotated, seed.given());
   check(cudaDeviceSynchronize());
   return report();
 }

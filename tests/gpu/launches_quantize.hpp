@@ -137,13 +137,21 @@ void compare_both(matrix_view<T const> in, First const& how, Second const& cols_
       });
 }
 
-/// The operand with another seed where a device looks for it in its memory: the signs of a rotation stay.
-template <class Operand>
-Operand with_other_seed(Operand const& how) {
-  Operand other = reseed(how, 99, 98);
-  other.rotation = how.rotation;
-  return other;
-}
+/// A seed and a stream in device memory, and the operand or rotation that a call with them works with.
+struct seed_in_memory {
+  std::uint64_t words[2] = {1ull << 60 | 7, 1ull << 33 | 5};
+  device_copy<std::uint64_t> memory{words, 2};
+
+  on_device given() const {
+    on_device d;
+    d.seed = memory.data;
+    return d;
+  }
+  template <class How>
+  How operator()(How const& how) const {
+    return reseed(how, words[0], words[1]);
+  }
+};
 
 struct extent {
   std::int64_t rows, cols;

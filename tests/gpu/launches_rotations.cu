@@ -17,15 +17,15 @@ std::vector<extent> extents_of() {
   return {{1, N}, {33, N * some}, {5, N * many}, {130, N * 2}, {0, N}};
 }
 
-/// quantize, tensor_amax and dequantize of one operand.
+/// quantize, tensor_amax and dequantize of one operand; the device has `given`, and what it finds in its memory.
 template <class T, class Layout = row_major, class Operand>
-void fused(char const* what, Operand const& how) {
+void fused(char const* what, Operand const& how, Operand const& given, on_device const& d) {
   group const g(what);
   using format = typename Operand::format;
   for (extent const e : extents_of<detail::rotation_size<Operand>>()) {
     for (content const kind : {content::tame, content::wild, content::poisoned}) {
       auto const values = numbers<T>(e.rows, e.cols, 41, kind);
-      one_matrix<Layout>(what, values, e, how, how, {});
+      one_matrix<Layout>(what, values, e, how, given, d);
       if (e.rows == 0) continue;
       matrix_view<T const> const matrix{values.data(), e.rows, e.cols, e.cols};
       float right = 0;
@@ -46,11 +46,11 @@ void fused(char const* what, Operand const& how) {
           parts,
           [&](unsigned char* base) {
             status const s =
-                gpu::tensor_amax(in, reinterpret_cast<float*>(base + amax_at), how, context_of(nullptr, 0, {}));
+                gpu::tensor_amax(in, reinterpret_cast<float*>(base + amax_at), given, context_of(nullptr, 0, d));
             if (s != status::ok) return s;
             quantized_view<format const> const from{codes.data, scales.data, scale.data, e.rows, e.cols};
             matrix_view<float> const out{reinterpret_cast<float*>(base + out_at), e.rows, e.cols, e.cols};
-            return gpu::dequantize(from, out, how, context_of(nullptr, 0, {}), Layout{});
+            return gpu::dequantize(from, out, given, context_of(nullptr, 0, d), Layout{});
           },
           [&](unsigned char* base) {
             std::memcpy(base + amax_at, &right, 4);
@@ -60,20 +60,20 @@ void fused(char const* what, Operand const& how) {
   }
 }
 
-/// The host knows the rounding's seed, the device finds it in its memory.
+template <class T, class Layout = row_major, class Operand>
+void fused(char const* what, Operand const& how) {
+  fused<T, Layout>(what, how, how, {});
+}
+/// With a seed that the device finds in its memory.
 template <class T, class Operand>
 void seeded(char const* what, Operand const& how) {
-  group const g(what);
-  std::uint64_t const words[2] = {how.rounding.seed, how.rounding.stream};
-  device_copy<std::uint64_t> const seed(words, 2);
-  on_device d;
-  d.seed = seed.data;
-  for (extent const e : extents_of<detail::rotation_size<Operand>>())
-    one_matrix<row_major>(what, numbers<T>(e.rows, e.cols, 42, content::tame), e, how, with_other_seed(how), d);
+  seed_in_memory const seed;
+  fused<T>(what, seed(how), how, seed.given());
 }
 
 template <class T, class First, class Second>
-void both(char const* what, First const& how, Second const& cols_how) {
+void both(char const* what, First const& how, Second const& cols_how, First const& given, Second const& cols_given,
+          on_device const& d = {}) {
   group const g(what);
   std::int64_t const rows = std::int64_t{detail::rotation_size<Second>} * 3;
   std::int64_t const cols = std::int64_t{detail::rotation_size<First>} * 2;
@@ -83,13 +83,18 @@ void both(char const* what, First const& how, Second const& cols_how) {
   auto const cols_right = answer_of<row_major>(transposed(matrix), cols_how);
   for (auto const& m : memory_shapes) {
     name_case(what, {rows, cols}, m);
-    compare_both<row_major>(place(values, rows, cols, m), how, cols_how, right, cols_right, m.code_offset);
+    compare_both<row_major>(place(values, rows, cols, m), given, cols_given, right, cols_right, m.code_offset, d);
   }
+}
+template <class T, class First, class Second>
+void both(char const* what, First const& how, Second const& cols_how) {
+  both<T>(what, how, cols_how, how, cols_how);
 }
 
 /// rotate and its inverse; `out` in other memory, and then in the input's own. The numbers are finite, as are the sums.
+/// The device has `given`, and what it finds in its memory.
 template <class T, class Rotation>
-void rotate(char const* what, Rotation const& rotation) {
+void rotate(char const* what, Rotation const& rotation, Rotation const& given, on_device const& d = {}) {
   group const g(what);
   for (extent const e : extents_of<Rotation::size>()) {
     auto const values = numbers<T>(e.rows, e.cols, 44, content::plain);
@@ -115,7 +120,7 @@ void rotate(char const* what, Rotation const& rotation) {
         compare_image(
             parts,
             [&](unsigned char* base) {
-              return gpu::rotate(in, out_at(base), rotation, context_of(nullptr, 0, {}), inverse);
+              return gpu::rotate(in, out_at(base), given, context_of(nullptr, 0, d), inverse);
             },
             write);
         compare_image(
@@ -123,12 +128,22 @@ void rotate(char const* what, Rotation const& rotation) {
             [&](unsigned char* base) {
               check(cudaMemcpyAsync(base + at, values.data(), bytes, cudaMemcpyHostToDevice, stream()));
               matrix_view<T const> const same = out_at(base);
-              return gpu::rotate(same, out_at(base), rotation, context_of(nullptr, 0, {}), inverse);
+              return gpu::rotate(same, out_at(base), given, context_of(nullptr, 0, d), inverse);
             },
             write);
       }
     }
   }
+}
+
+template <class T, class Rotation>
+void rotate(char const* what, Rotation const& rotation) {
+  rotate<T>(what, rotation, rotation);
+}
+template <class T, class Rotation>
+void rotate_seeded(char const* what, Rotation const& rotation) {
+  seed_in_memory const seed;
+  rotate<T>(what, seed(rotation), rotation, seed.given());
 }
 
 template <class B, class Rotation, class Rule = default_rule<B>, class R = nearest_even>
@@ -142,6 +157,10 @@ void random_signs() {
                 with<square<mxfp4, 32>, random_hadamard<64>>{.rotation = {7, 3}});
   seeded<bf16_t>("nvfp4, random_hadamard<16>, stochastic<>",
                  with<nvfp4, random_hadamard<16>, two_level, stochastic<>>{{}, {3, 4}, {7, 3}});
+  seeded<float>("mxfp4, random_hadamard<32>, seed in device memory", with<mxfp4, random_hadamard<32>>{});
+  seeded<bf16_t>("square<mxfp4, 32>, random_hadamard<16>, seed in device memory",
+                 with<square<mxfp4, 32>, random_hadamard<16>>{});
+  seeded<bf16_t>("nvfp4, ms_eden<128>, random_hadamard<128>", with<nvfp4, random_hadamard<128>, ms_eden<>>{});
 }
 
 void long_runs() {
@@ -177,6 +196,10 @@ void two_outputs() {
   both<bf16_t>("both, hadamard<12> and random_hadamard<20>", with<mxfp4, hadamard<12>>{},
                with<nvfp4, random_hadamard<20>>{.rotation = {7, 3}});
   both<float>("both, hadamard<32> and hadamard<256>", with<mxfp4, hadamard<32>>{}, with<mxfp4, hadamard<256>>{});
+  seed_in_memory const seed;
+  with<mxfp4, random_hadamard<16>> const rows{};
+  with<nvfp4, random_hadamard<128>, two_level, stochastic<8>> const cols{};
+  both<bf16_t>("both, seed in device memory", seed(rows), seed(cols), rows, cols, seed.given());
 }
 
 void rotations() {
@@ -188,6 +211,8 @@ void rotations() {
   rotate<float>("rotate, float, hadamard<512>", hadamard<512>{});
   rotate<bf16_t>("rotate, bf16, hadamard<3584>", hadamard<3584>{});
   rotate<float>("rotate, float, random_hadamard<4096>", random_hadamard<4096>{7, 3});
+  rotate_seeded<bf16_t>("rotate, bf16, random_hadamard<64>, seed in device memory", random_hadamard<64>{});
+  rotate_seeded<float>("rotate, float, random_hadamard<12>, seed in device memory", random_hadamard<12>{});
 }
 
 }  // namespace

@@ -21,30 +21,13 @@ void one(char const* what, Operand const& how) {
   all_matrices<T, Layout>(what, how);
 }
 
-/// The host knows the seed of the rule, the device finds it in its memory.
-template <class T, class Operand>
-void seeded_rule(char const* what, Operand const& how) {
-  group const g(what);
-  all_matrices<T>(what, how);
-  std::uint64_t const words[2] = {how.rule.seed, how.rule.stream};
-  device_copy<std::uint64_t> const seed(words, 2);
-  on_device d;
-  d.seed = seed.data;
-  Operand other = how;
-  other.rule.seed = 99;
-  all_matrices<T>(what, how, other, d);
-}
-
-/// The host knows the seed, the device finds it in its memory.
+/// With the seed that the operand has, and with one that the device finds in its memory.
 template <class T, class Operand>
 void seeded(char const* what, Operand const& how) {
   group const g(what);
   all_matrices<T>(what, how);
-  std::uint64_t const words[2] = {how.rounding.seed, how.rounding.stream};
-  device_copy<std::uint64_t> const seed(words, 2);
-  on_device d;
-  d.seed = seed.data;
-  all_matrices<T>(what, how, with_other_seed(how), d);
+  seed_in_memory const seed;
+  all_matrices<T>(what, seed(how), how, seed.given());
 }
 
 /// A tensor's amax that is computed, known to the host, and in device memory, with and without another one in the rule.
@@ -111,13 +94,12 @@ using eden = operand<nvfp4, ms_eden<Group>, nearest_even, Rotation, N>;
 /// Scales that are corrected in groups of blocks, along rows and columns, with and without a rotation.
 void corrected_scales() {
   with_amax<bf16_t>("nvfp4, ms_eden<128>", eden<128>{{-1, 6, 7}});
-  seeded_rule<bf16_t>("nvfp4, ms_eden<32>", eden<32>{{-1, 1ull << 60 | 6, 7}});
+  seeded<bf16_t>("nvfp4, ms_eden<32>", eden<32>{{-1, 1ull << 60 | 6, 7}});
   one<float>("nvfp4, ms_eden<16>, float", eden<16>{{-1, 6, 7}});
   one<fp16_t>("nvfp4, ms_eden<64>, half", eden<64>{{-1, 6, 7}});
   one<bf16_t>("nvint4, ms_eden<128>", operand<nvint4, ms_eden<>>{{-1, 6, 7}});
   one<bf16_t>("nvfp4, ms_eden<128>, saturate", eden<128, no_rotation, nonfinite::saturate>{{-1, 6, 7}});
-  seeded_rule<bf16_t>("nvfp4, ms_eden<128>, signed_hadamard<128>",
-                      eden<128, signed_hadamard<128>>{{-1, 6, 7}, {}, {signs}});
+  seeded<bf16_t>("nvfp4, ms_eden<128>, signed_hadamard<128>", eden<128, signed_hadamard<128>>{{-1, 6, 7}, {}, {signs}});
   one<float>("nvfp4, ms_eden<32>, signed_hadamard<32>, float", eden<32, signed_hadamard<32>>{{-1, 6, 7}, {}, {signs}});
   one<bf16_t>("nvfp4, ms_eden<128>, hadamard<16>", eden<128, hadamard<16>>{{-1, 6, 7}});
   one<bf16_t, tiled_128x4>("nvfp4, ms_eden<128>, tiled_128x4", eden<128>{{-1, 6, 7}});

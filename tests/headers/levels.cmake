@@ -15,7 +15,7 @@ set(level_6 gnmr.hpp freeze.hpp native/half_codec.hpp native/pairs.hpp scale_rul
 set(level_7 native/host.hpp lane_group.hpp gradient_noise.hpp)
 set(level_8 hadamard.hpp lanes.hpp minifloat.hpp packed.hpp)
 set(level_9 bulk.hpp ladder.hpp rotation.hpp scaling.hpp)
-set(level_10 block_scale.hpp)
+set(level_10 block_scale.hpp reseed.hpp)
 set(level_11 block_codec.hpp)
 set(level_12 block_formats.hpp correction.hpp register_codec.hpp)
 set(level_13 block.hpp)

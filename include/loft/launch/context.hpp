@@ -19,8 +19,8 @@ struct context {
   void* workspace = nullptr;         ///< device memory, a multiple of 16 for an address
   std::int64_t workspace_bytes = 0;  ///< its size: see workspace_bytes of the call
   float const* amax = nullptr;       ///< device memory: the tensor's amax, in the place of the rule's
-  /// Device memory: (seed, stream) of a stochastic rounding or rule, in the place of its own. The signs of a rotation
-  /// are the operand's.
+  /// Device memory: (seed, stream), read when the kernels run. The operand, or the rotation, is then that which reseed
+  /// makes of the call's, so that a graph is captured once and replayed with other words, signs and scales.
   std::uint64_t const* seed = nullptr;
 };
 

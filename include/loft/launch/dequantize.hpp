@@ -159,7 +159,8 @@ struct dequantize_arguments {
   quantized_view<typename Operand::format const> in;
   matrix_view<T> out;
   Operand how;
-  float tensor_decode;  ///< where the format has no tensor scale
+  std::uint64_t const* seed;  ///< null, or for with_seed
+  float tensor_decode;        ///< where the format has no tensor scale
   row_grid grid;
 };
 
@@ -173,6 +174,7 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
   auto const place = place_of_block(a.grid.rows, a.grid.chunks, step * rounds);
   std::int64_t const row = place.row, first = place.col + thread_index() * count;
   std::uint8_t const* const codes = a.in.codes + row * packed_bytes<element>(a.grid.cols);
+  auto const rotation = with_seed(a.how.rotation, a.seed);
   float t = a.tensor_decode;
   if constexpr (has_tensor_scale<format>) t = *a.in.tensor_scale;
   struct part {
@@ -200,7 +202,7 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
         dequantize_eight<Operand>(from.words, from.scale, static_cast<int>(col % format::shape.cols), t, values);
     if constexpr (detail::rotates<Operand>) {
       lane_group<detail::max(1, detail::rotation_size<Operand> / count)> const group;
-      a.how.rotation.template invert_lanes<count>(values, group);
+      rotation.template invert_lanes<count>(values, group);
       for (float& value : values)
         if (detail::magnitude_bits(value) > detail::float_infinity) value = bit_cast<float>(detail::float_nan);
       small = false;

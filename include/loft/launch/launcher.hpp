@@ -113,7 +113,7 @@ struct launcher {
     if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
     if (status const s = loft::detail::check_matrix(out, true); s != status::ok) return s;
     if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
-    if (!aligned(out.data) || !aligned(in.scales)) return status::misaligned_pointer;
+    if (!aligned(out.data) || !aligned(in.scales) || !aligned(where.seed)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return status::ok;
     quantized_view<format const> const from = in;
     return start_dequantize<Device, Layout>(from, out, how, where);
@@ -128,7 +128,7 @@ struct launcher {
     if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
     if (status const s = loft::detail::check_matrix(out, true); s != status::ok) return s;
     if (in.cols % Rotation::size != 0) return status::rotation_does_not_divide;
-    if (!aligned(in.data) || !aligned(out.data)) return status::misaligned_pointer;
+    if (!aligned(in.data) || !aligned(out.data) || !aligned(where.seed)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return status::ok;
     return start_rotate<Device>(in, out, rotation, where, inverse);
   }
@@ -141,7 +141,7 @@ struct launcher {
     if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
     if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
     if (amax == nullptr) return status::null_pointer;
-    if (!aligned(in.data) || !aligned(amax)) return status::misaligned_pointer;
+    if (!aligned(in.data) || !aligned(amax) || !aligned(where.seed)) return status::misaligned_pointer;
     if (status const s = Device::zero(amax, sizeof(float), where.stream); s != status::ok) return s;
     if (in.rows == 0 || in.cols == 0) return status::ok;
     matrix_view<number const> const from = in;

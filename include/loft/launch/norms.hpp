@@ -141,8 +141,7 @@ __global__ void __launch_bounds__(norm_tuning::threads, blocks_held(blocks_besid
                 batches = norm_order::chunk / batch;
   __shared__ norm_shared shared;
   lane_group<lanes_together<Operand, count>> const group;
-  Operand how = a.rows.how;
-  if (a.rows.from.seed != nullptr) take_seed(how, a.rows.from.seed);
+  Operand const how = with_seed(a.rows.how, a.rows.from.seed);
   tensor_scale const t = a.rows.from.scale != nullptr ? *a.rows.from.scale : a.rows.t;
   auto const first = [&] { return ((std::int64_t{block_index()} << a.level) + group_of_thread()) * norm_order::chunk; };
   std::int64_t at = first() + lane_of_thread() * count;

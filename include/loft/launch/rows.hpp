@@ -10,6 +10,7 @@
 #include "loft/lane_block.hpp"
 #include "loft/launch/grid.hpp"
 #include "loft/norm.hpp"
+#include "loft/reseed.hpp"
 #include "loft/tensor.hpp"
 
 namespace loft::launch {
@@ -19,17 +20,16 @@ struct row_tuning {
   static constexpr int threads = 128, values = 16, most_values = 32, bytes_ahead = 128;
 };
 
-/// True for operands whose rounding, or whose rule, draws random words.
+/// True for operands whose rounding, rule or rotation draws random words.
 template <class Operand>
-inline constexpr bool rule_has_seed = requires(Operand how) {
-  how.rule.seed;
-  how.rule.stream;
+inline constexpr bool rotation_has_seed = requires(Operand how) {
+  how.rotation.seed;
 };
 template <class Operand>
-inline constexpr bool has_seed = rule_has_seed<Operand> || requires(Operand how) {
+inline constexpr bool has_seed = rotation_has_seed<Operand> || requires(Operand how) {
   how.rounding.seed;
-  how.rounding.stream;
-};
+}
+|| requires(Operand how) { how.rule.seed; };
 
 /// The values a lane holds: whole blocks where the rule looks at a whole block; and up to most_values of a run of a
 /// rotation, so that few sums cross lanes.
@@ -100,25 +100,22 @@ LOFT_HOST_DEVICE inline detail::lane_values<held<T>, Count> load_values(T const*
   return result;
 }
 
-/// Where the seed of a stochastic rounding or rule, and the tensor's scale, come from when they are not in the operand:
-/// device memory, read when the kernel runs, so that a captured graph can be replayed with others.
+/// Where the seed of an operand and the tensor's scale come from when they are not in the call: device memory, read when
+/// the kernel runs, so that a captured graph can be replayed with others.
 struct device_inputs {
-  std::uint64_t const* seed = nullptr;  ///< (seed, stream), in the place of the operand's
+  std::uint64_t const* seed = nullptr;  ///< (seed, stream) for reseed
   tensor_scale const* scale = nullptr;
 };
 
+/// The operand or rotation with the seed in device memory, if there is one.
 template <class Operand>
-LOFT_HOST_DEVICE inline void take_seed(Operand& how, std::uint64_t const* seed) noexcept {
-  if constexpr (requires { how.rounding.take_seed(seed); }) {
-    how.rounding.take_seed(seed);
-  } else if constexpr (requires { how.rounding.seed; }) {
-    how.rounding.seed = seed[0];
-    how.rounding.stream = seed[1];
+LOFT_HOST_DEVICE inline Operand with_seed(Operand how, [[maybe_unused]] std::uint64_t const* words) noexcept {
+  if constexpr (has_seed<Operand> || requires { how.seed; }) {
+    if (words == nullptr) return how;
+    how = reseed(how, words[0], words[1]);
+    if constexpr (requires { how.rounding.make_keys(); }) how.rounding.make_keys();
   }
-  if constexpr (rule_has_seed<Operand>) {
-    how.rule.seed = seed[0];
-    how.rule.stream = seed[1];
-  }
+  return how;
 }
 
 /// True for operands whose threads take several turns and read the next one's values meanwhile. (Where a rotation needs
@@ -161,11 +158,7 @@ struct keyed {
   std::uint64_t seed, stream;
   typename generator::schedule keys;
 
-  LOFT_HOST_DEVICE constexpr void take_seed(std::uint64_t const* words) noexcept {
-    seed = words[0];
-    stream = words[1];
-    keys = generator::keys_of(detail::words_of(seed));
-  }
+  LOFT_HOST_DEVICE constexpr void make_keys() noexcept { keys = generator::keys_of(detail::words_of(seed)); }
 
   template <class W>
   LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool negative,
@@ -204,7 +197,7 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
   auto const place = place_of_block(a.rows, a.chunks, width);
   std::int64_t const first = place.col + thread_index() * count;
   Operand how = a.how;
-  if constexpr (DeviceSeed) take_seed(how, a.from.seed);
+  if constexpr (DeviceSeed) how = with_seed(how, a.from.seed);
   tensor_scale const t = a.from.scale != nullptr ? *a.from.scale : a.t;
   T const* from = a.data + place.row * a.row_stride + first;
   // Everything is counted from the turn's first place: what is added is constant.

@@ -74,8 +74,9 @@ __global__ void __launch_bounds__(run_tuning::threads) rotate_runs(rotate_argume
   auto* const runs = reinterpret_cast<float*>(loft_shared);
   auto const place = place_of_block(a.grid.rows, a.grid.chunks, count);
   load_runs<count, nonfinite::propagate>(runs, a.in, place.row, place.col);
-  if constexpr (Inverse) a.rotation.template invert_team<count>(runs, block_team{});
-  else a.rotation.template apply_team<count>(runs, block_team{});
+  Rotation const rotation = with_seed(a.rotation, a.seed);
+  if constexpr (Inverse) rotation.template invert_team<count>(runs, block_team{});
+  else rotation.template apply_team<count>(runs, block_team{});
   int const inside = static_cast<int>(detail::min<std::int64_t>(count, a.grid.cols - place.col));
   for (int i = thread_index(); i < inside; i += run_tuning::threads)
     a.out(place.row, place.col + i) = static_cast<T>(runs[detail::team_place(i)]);
@@ -88,7 +89,7 @@ __global__ void __launch_bounds__(run_tuning::threads) find_amax_of_runs(amax_ar
   extern __shared__ u32x4 loft_shared[];
   auto* const runs = reinterpret_cast<float*>(loft_shared);
   auto const place = place_of_block(a.grid.rows, a.grid.chunks, count);
-  load_rotated<count>(runs, a.in, place.row, place.col, a.how);
+  load_rotated<count>(runs, a.in, place.row, place.col, with_seed(a.how, a.seed));
   std::uint32_t largest = 0;
   for (int i = thread_index(); i < count; i += run_tuning::threads) {
     std::uint32_t const bits = detail::magnitude_bits(detail::admit<Operand::policy>(runs[detail::team_place(i)]));
@@ -253,8 +254,7 @@ __global__ void __launch_bounds__(run_tuning::threads) quantize_runs(run_argumen
   std::uint32_t const down = block_index() / a.chunks;
   std::int64_t const row = std::int64_t{down} * shape::tall;
   std::int64_t const col = std::int64_t{block_index() - down * a.chunks} * shape::values;
-  Operand how = a.to.how;
-  if (a.to.from.seed != nullptr) take_seed(how, a.to.from.seed);
+  Operand const how = with_seed(a.to.how, a.to.from.seed);
   tensor_scale const t = a.to.from.scale != nullptr ? *a.to.from.scale : a.to.t;
   if constexpr (shape::tall == 1) quantize_row_of_runs<Layout>(a, runs, how, t, row, col);
   else quantize_rows_of_runs<Layout>(a, runs, how, t, row, col);
@@ -291,7 +291,7 @@ __global__ void __launch_bounds__(run_tuning::threads) dequantize_runs(dequantiz
     for (int i = 0; i < 8; ++i) runs[detail::team_place(first + i)] = i < valid ? values[i] : 0.0f;
   }
   sync_threads();
-  a.how.rotation.template invert_team<count>(runs, block_team{});
+  with_seed(a.how.rotation, a.seed).template invert_team<count>(runs, block_team{});
   int const inside = static_cast<int>(detail::min<std::int64_t>(count, a.grid.cols - place.col));
   for (int i = thread_index(); i < inside; i += run_tuning::threads) {
     float value = runs[detail::team_place(i)];

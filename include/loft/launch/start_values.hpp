@@ -40,7 +40,7 @@ status start_dequantize(quantized_view<typename Operand::format const> in, matri
   float const constant = loft::detail::constant_of<Operand>().decode;
   if constexpr (!lanes_hold<detail::rotation_of<Operand>, value_tuning::values>) {
     row_grid const grid = grid_for(out.rows, out.cols, decoded_values<Operand>);
-    dequantize_arguments<Operand, T> const a{in, out, how, constant, grid};
+    dequantize_arguments<Operand, T> const a{in, out, how, where.seed, constant, grid};
     return start_teams<Device, decoded_values<Operand>>(dequantize_runs<Operand, T, Layout>, grid, where, a);
   } else {
     constexpr std::int64_t bits = format::element::spec.bits(), together = lanes_of<detail::rotation_size<Operand>, 8>;
@@ -55,7 +55,7 @@ status start_dequantize(quantized_view<typename Operand::format const> in, matri
     }
     row_grid const grid = grid_for(
         out.rows, out.cols, value_tuning::threads * value_tuning::values * (wide ? value_tuning::decode_rounds : 1));
-    dequantize_arguments<Operand, T> const a{in, out, how, constant, grid};
+    dequantize_arguments<Operand, T> const a{in, out, how, where.seed, constant, grid};
     return wide ? start_lanes<Device>(dequantize_rows<Operand, T, Layout, true>, grid, where, a)
                 : start_lanes<Device>(dequantize_rows<Operand, T, Layout, false>, grid, where, a);
   }
@@ -71,7 +71,7 @@ status start_rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const&
     }
     constexpr int values = team_values<Rotation::size>;
     row_grid const grid = grid_for(out.rows, out.cols, values);
-    rotate_arguments<Rotation, T> const a{in, out, rotation, grid};
+    rotate_arguments<Rotation, T> const a{in, out, rotation, where.seed, grid};
     return inverse ? start_teams<Device, values>(rotate_runs<Rotation, T, true>, grid, where, a)
                    : start_teams<Device, values>(rotate_runs<Rotation, T, false>, grid, where, a);
   } else {
@@ -84,7 +84,7 @@ status start_rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const&
     }
     row_grid const grid =
         grid_for(out.rows, out.cols, value_tuning::threads * value_tuning::values * value_tuning::rounds);
-    rotate_arguments<Rotation, T> const a{in, out, rotation, grid};
+    rotate_arguments<Rotation, T> const a{in, out, rotation, where.seed, grid};
     if (inverse)
       return wide ? start_lanes<Device>(rotate_rows<Rotation, T, true, true>, grid, where, a)
                   : start_lanes<Device>(rotate_rows<Rotation, T, false, true>, grid, where, a);
@@ -101,7 +101,7 @@ status start_amax(matrix_view<T const> in, float* amax, Operand const& how, cont
     if (is_contiguous(in) && in.col_stride == 1) in = as_one_row(in);
     constexpr int values = team_values<detail::rotation_size<Operand>>;
     row_grid const grid = grid_for(in.rows, in.cols, values);
-    amax_arguments<Operand, T> const a{in, how, word, grid};
+    amax_arguments<Operand, T> const a{in, how, where.seed, word, grid};
     return start_teams<Device, values>(find_amax_of_runs<Operand, T>, grid, where, a);
   } else {
     constexpr std::int64_t together = lanes_of<detail::rotation_size<Operand>, value_tuning::amax_values>;
@@ -110,7 +110,7 @@ status start_amax(matrix_view<T const> in, float* amax, Operand const& how, cont
     if (!wide && in.row_stride == 1 && !loft::detail::rotates<Operand>) in = transposed(in);  // any order will do
     row_grid const grid =
         grid_for(in.rows, in.cols, value_tuning::threads * value_tuning::amax_values * value_tuning::amax_rounds);
-    amax_arguments<Operand, T> const a{in, how, word, grid};
+    amax_arguments<Operand, T> const a{in, how, where.seed, word, grid};
     return wide ? start_lanes<Device>(find_amax<Operand, T, true>, grid, where, a)
                 : start_lanes<Device>(find_amax<Operand, T, false>, grid, where, a);
   }

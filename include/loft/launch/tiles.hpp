@@ -29,8 +29,7 @@ LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, til
   constexpr int lanes = detail::max(1, cols / count), blocks = lane_codes<format, count>::blocks;
   constexpr int width = detail::min(cols, count);
   lane_group<detail::max(1, tile_run<Operand> / count)> const group;
-  Operand how = to.how;
-  if (to.from.seed != nullptr) take_seed(how, to.from.seed);
+  Operand const how = with_seed(to.how, to.from.seed);
   tensor_scale const t = to.from.scale != nullptr ? *to.from.scale : to.t;
   std::int64_t const row_bytes = packed_bytes<typename format::element>(to.out.cols);
   int const lines_inside = static_cast<int>(detail::min<std::int64_t>(lines, to.out.rows - top));
@@ -194,7 +193,7 @@ LOFT_HOST_DEVICE inline void encode_piece(tile_arguments<First, Second, T> const
       }
     }
     how.rounding = a.cols_out.how.rounding;
-    if (a.cols_out.from.seed != nullptr) take_seed(how, a.cols_out.from.seed);
+    how = with_seed(how, a.cols_out.from.seed);
     encode_lines<true, Layout, false>(tile, table, kept, mine, a.cols_out.out, how, t, left, top);
   }
 }
@@ -211,8 +210,7 @@ LOFT_HOST_DEVICE inline void quantize_tall_blocks(tile_arguments<First, Second, 
   table_type table{};  // filled in below: clang makes a constant of shared addresses that ptxas refuses
   table.maxima = reinterpret_cast<std::uint32_t*>(behind);
   table.scales = reinterpret_cast<typename table_type::scale_code*>(behind + table_type::maxima_bytes);
-  one how = a.rows_out.how;
-  if (a.rows_out.from.seed != nullptr) take_seed(how, a.rows_out.from.seed);
+  one const how = with_seed(a.rows_out.how, a.rows_out.from.seed);
   tensor_scale t = a.rows_out.from.scale != nullptr ? *a.rows_out.from.scale : a.rows_out.t;
   held_parts<one, T, Rows> mine;
   auto const take = [&](int piece) {

@@ -57,6 +57,7 @@ struct rotate_arguments {
   matrix_view<T const> in;
   matrix_view<T> out;
   Rotation rotation;
+  std::uint64_t const* seed;  ///< null, or for with_seed
   row_grid grid;
 };
 
@@ -83,6 +84,7 @@ __global__ void __launch_bounds__(value_tuning::threads) rotate_rows(rotate_argu
   constexpr int count = value_tuning::values, step = value_tuning::threads * count;
   auto const place = place_of_block(a.grid.rows, a.grid.chunks, step * value_tuning::rounds);
   lane_group<detail::max(1, Rotation::size / count)> const group;
+  Rotation const rotation = with_seed(a.rotation, a.seed);
   detail::lane_values<held<T>, count> loaded[value_tuning::rounds];
   int valid[value_tuning::rounds];
 #pragma unroll
@@ -96,8 +98,8 @@ __global__ void __launch_bounds__(value_tuning::threads) rotate_rows(rotate_argu
     std::int64_t const col = place.col + round * step + thread_index() * count;
     float values[count];
     for (int i = 0; i < count; ++i) values[i] = loaded[round][i];
-    if constexpr (Inverse) a.rotation.template invert_lanes<count>(values, group);
-    else a.rotation.template apply_lanes<count>(values, group);
+    if constexpr (Inverse) rotation.template invert_lanes<count>(values, group);
+    else rotation.template apply_lanes<count>(values, group);
     if (valid[round] > 0) store_numbers<Wide>(&a.out(place.row, col), a.out.col_stride, values, valid[round]);
   }
 }
@@ -106,7 +108,8 @@ template <class Operand, class T>
 struct amax_arguments {
   matrix_view<T const> in;
   Operand how;
-  std::uint32_t* amax;  ///< float bits, 0 before
+  std::uint64_t const* seed;  ///< null, or for with_seed
+  std::uint32_t* amax;        ///< float bits, 0 before
   row_grid grid;
 };
 
@@ -117,6 +120,7 @@ __global__ void __launch_bounds__(value_tuning::threads) find_amax(amax_argument
   constexpr int count = value_tuning::amax_values, rounds = value_tuning::amax_rounds, width = 32;
   constexpr int step = value_tuning::threads * count;
   lane_group<detail::max(1, detail::rotation_size<Operand> / count)> const group;
+  Operand const how = with_seed(a.how, a.seed);
   auto const place = place_of_block(a.grid.rows, a.grid.chunks, step * rounds);
   detail::lane_values<held<T>, count> values[rounds];
 #pragma unroll
@@ -140,7 +144,7 @@ __global__ void __launch_bounds__(value_tuning::threads) find_amax(amax_argument
       }
     };
     if constexpr (detail::rotates<Operand> || Operand::policy == nonfinite::saturate)
-      take_finite(detail::prepare(values[i], a.how, group));
+      take_finite(detail::prepare(values[i], how, group));
     else take_finite(values[i]);
   }
   largest = detail::largest_word<width>(largest, lane_group<width>{});
