@@ -17,7 +17,8 @@ function(loft_toolchain_test name compiler source)
     COMMAND "${${compiler}}" -std=c++20 ${loft_warnings} ${ARGN} "-DLOFT_TEST_DATA=\"${CMAKE_CURRENT_SOURCE_DIR}/data\""
       -I "${PROJECT_SOURCE_DIR}/include" -I "${CMAKE_CURRENT_SOURCE_DIR}" "${CMAKE_CURRENT_SOURCE_DIR}/${source}" -o "${program}")
   add_test(NAME ${name}.run COMMAND "${program}")
-  set_tests_properties(${name}.build PROPERTIES LABELS toolchain TIMEOUT 600 FIXTURES_SETUP ${name})
+  # COST: the longest begin first, so that none of them runs alone at the end.
+  set_tests_properties(${name}.build PROPERTIES LABELS toolchain TIMEOUT 600 COST 50 FIXTURES_SETUP ${name})
   set_tests_properties(${name}.run PROPERTIES LABELS toolchain TIMEOUT 300 FIXTURES_REQUIRED ${name})
 endfunction()
 
@@ -54,14 +55,9 @@ if(LOFT_CLANG14)
   add_test(NAME fuzz.tensor.build COMMAND ${fuzz_build})
   # A fixed seed: a change is judged by itself, and long runs look for what is new.
   add_test(NAME fuzz.tensor.run COMMAND "${fuzz_program}" -max_total_time=30 -max_len=2048 -len_control=0 -seed=1 -print_final_stats=1)
-  set_tests_properties(fuzz.tensor.build PROPERTIES LABELS fuzz TIMEOUT 600 FIXTURES_SETUP fuzz.tensor)
-  set_tests_properties(fuzz.tensor.run PROPERTIES LABELS fuzz TIMEOUT 120 FIXTURES_REQUIRED fuzz.tensor
+  set_tests_properties(fuzz.tensor.build PROPERTIES LABELS fuzz TIMEOUT 600 COST 100 FIXTURES_SETUP fuzz.tensor)
+  set_tests_properties(fuzz.tensor.run PROPERTIES LABELS fuzz TIMEOUT 120 COST 100 FIXTURES_REQUIRED fuzz.tensor
     ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
 else()
   message(STATUS "The fuzzing is left out: clang++-14 was not found")
 endif()
-
-# The laws are many instances that run for a second: optimising them costs minutes, and fast code is compared above.
-foreach(name laws_test block_laws_test matmul_test)
-  target_compile_options(${name} PRIVATE -O1)
-endforeach()
