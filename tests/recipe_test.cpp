@@ -346,7 +346,11 @@ TEST_CASE("seeds reach all that is random, and both operands of a product are ro
   CHECK(reseed(clamped<noisy>{}, 9, 4).how.rounding.stream == 4);
   auto const with = reseed(with_residual<noisy, two_of_four, noisy>{}, 9, 4);
   CHECK(with.how.rounding.stream == 4);
-  CHECK(with.residual.rounding.stream == (4 | one << 62));
+  CHECK(with.residual.rounding.stream == (4 | one << 63));
+  auto const signs = reseed(with_residual<turned, two_of_four, turned>{}, 9, 4);
+  CHECK(signs.how.rotation.stream == (2 | one << 61));
+  CHECK(signs.residual.rotation.stream == (2 | one << 61 | one << 62));
+  CHECK(reseed(stored<noisy, noisy>{}, 9, 4).first.rounding.stream == 4);
   recipe<product<noisy, noisy>, product<none, stored<noisy>>, product<none, stored<noisy, noisy>>> const twice;
   auto const again = reseed(twice, 9, 4);  // what was stored is what Fprop had
   CHECK(again.dgrad.right.first.rounding.stream == again.fprop.right.rounding.stream);

@@ -7,8 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/block.hpp"
 #include "loft/config.hpp"
+#include "loft/convert.hpp"
+#include "loft/format.hpp"
 #include "loft/native/native.hpp"
 #include "loft/reseed.hpp"
 #include "loft/rounding.hpp"

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One seed and one stream for all that is random in an operand: its rounding, its scales, the signs of its rotation.
-// Source: design section 3 (roundings and rotations hold their seeds); arXiv 2509.25149 (both operands of a product rotate alike).
+// Source: design section 3, where roundings and rotations hold their seeds; arXiv 2509.25149: both operands of a product
+// are rotated alike.
 #ifndef LOFT_RESEED_HPP
 #define LOFT_RESEED_HPP
 
@@ -13,7 +14,7 @@ namespace loft {
 namespace detail {
 
 inline constexpr std::uint64_t scale_streams = std::uint64_t{1} << 60, sign_streams = std::uint64_t{1} << 61,
-                               residual_streams = std::uint64_t{1} << 62;
+                               residual_streams = std::uint64_t{1} << 63;
 
 }  // namespace detail
 
@@ -29,13 +30,17 @@ LOFT_HOST_DEVICE constexpr R reseed(R rotation, [[maybe_unused]] std::uint64_t s
 
 /// The operand with the seed and stream of all that is random in it; others come back as they are. in: stream < 2^56.
 /// Roundings, scales that are rounded stochastically and residuals take the stream, a rotation as above. Each of these
-/// kinds has a high bit of its own, so that none shares its random words with another.
+/// kinds has a high bit of its own, which is none of another's when it is halved, so that none shares its random words
+/// with another.
 template <class Operand>
 LOFT_HOST_DEVICE constexpr Operand reseed(Operand how, [[maybe_unused]] std::uint64_t seed,
                                           [[maybe_unused]] std::uint64_t stream) noexcept {
+  static_assert(
+      !requires { how.main; }, "reseed: a plan holds several recipes; reseed the one that serves");
   if constexpr (requires { how.rounding.seed; }) how.rounding.seed = seed, how.rounding.stream = stream;
   if constexpr (requires { how.rule.seed; }) how.rule.seed = seed, how.rule.stream = stream | detail::scale_streams;
   if constexpr (requires { how.rotation; }) how.rotation = reseed(how.rotation, seed, stream);
+  if constexpr (requires { how.first; }) how.first = reseed(how.first, seed, stream);
   if constexpr (requires { how.then; }) how.then = reseed(how.then, seed, stream);
   if constexpr (requires { how.how; }) how.how = reseed(how.how, seed, stream);
   if constexpr (requires { how.residual; })

@@ -54,8 +54,9 @@ void one(std::int64_t rows, std::int64_t cols, int offset, Operand const& how) {
 template <class Operand>
 void shapes(char const* name, Operand const& how) {
   current = name;
-  for (auto const [rows, cols] : {std::pair<int, int>{3, 96}, {130, 160}, {64, 4096}, {160, 224}, {1, 32}})
+  for (auto const [rows, cols] : {std::pair<int, int>{3, 96}, {130, 160}, {64, 4096}, {160, 224}, {1, 32}, {96, 768}})
     for (int const offset : {0, 1}) {
+      if (cols % detail::rotation_size<Operand> != 0) continue;
       one<bf16_t, row_major>(rows, cols, offset, how);
       one<float, tiled_128x4>(rows, cols, offset, how);
     }
@@ -97,6 +98,8 @@ void with_norm(std::int64_t count, Operand const& how) {
   cuda::context where{stream()};
   where.workspace = workspace.data;
   where.workspace_bytes = bytes;
+  exact_memory<std::uint64_t> seed(2);
+  where.seed = seed.data;
   served(
       cuda::quantize_with_norm(matrix_view<bf16_t const>{in.data, 1, count, count}, out.view(), how, norm.data, where),
       "quantize_with_norm");
@@ -106,11 +109,15 @@ void with_norm(std::int64_t count, Operand const& how) {
 template <class Rotation>
 void rotations(Rotation const& rotation) {
   current = "rotate";
-  exact_memory<bf16_t> in(33 * 128 + 1);
+  constexpr std::int64_t cols = Rotation::size * 2;
+  exact_memory<bf16_t> in(33 * cols + 1);
+  exact_memory<std::uint64_t> seed(2);
+  cuda::context where{stream()};
+  where.seed = seed.data;
   for (int const offset : {0, 1}) {
-    matrix_view<bf16_t> const view{in.data + offset, 33, 128, 128};
-    served(cuda::rotate(matrix_view<bf16_t const>(view), view, rotation, cuda::context{stream()}), "rotate");
-    served(cuda::rotate(matrix_view<bf16_t const>(view), view, rotation, cuda::context{stream()}, true), "rotate back");
+    matrix_view<bf16_t> const view{in.data + offset, 33, cols, cols};
+    served(cuda::rotate(matrix_view<bf16_t const>(view), view, rotation, where), "rotate");
+    served(cuda::rotate(matrix_view<bf16_t const>(view), view, rotation, where, true), "rotate back");
   }
   check(cudaStreamSynchronize(stream()));
 }
@@ -128,6 +135,11 @@ int main() {
   shapes("mxfp4, stochastic", operand<mxfp4, ocp_floor, stochastic<8>>{});
   shapes("mxfp4, rotated", operand<mxfp4, ocp_floor, nearest_even, hadamard<32>>{});
   shapes("nvfp4, rotated, stochastic", operand<nvfp4, two_level, stochastic<8>, signed_hadamard<16>>{});
+  shapes("mxfp4, random signs", operand<mxfp4, ocp_floor, nearest_even, random_hadamard<32>>{});
+  shapes("nvfp4, random signs, stochastic", operand<nvfp4, two_level, stochastic<8>, random_hadamard<32>>{});
+  shapes("nvfp4, runs that lanes do not hold", operand<nvfp4, two_level, stochastic<8>, random_hadamard<96>>{});
+  shapes("square mxfp4, runs that lanes do not hold",
+         operand<square<mxfp4, 32>, ocp_floor, nearest_even, random_hadamard<768>>{});
   shapes("square nvfp4", operand<square<nvfp4, 16>>{});
   shapes("square mxfp4", operand<square<mxfp4, 32>>{});
   shapes("fp8 in squares", operand<fp8_128x128>{});
@@ -137,7 +149,10 @@ int main() {
   with_norm(64, operand<mxfp4>{});
   with_norm(200000, operand<mxfp4>{});
   with_norm(65536, operand<nvfp4>{});
+  with_norm(65536, operand<nvfp4, two_level, stochastic<8>, random_hadamard<32>>{});
   rotations(hadamard<16>{});
   rotations(signed_hadamard<128>{0x1234'5678'9abc'def1u});
+  rotations(random_hadamard<64>{});
+  rotations(random_hadamard<160>{});
   return report();
 }

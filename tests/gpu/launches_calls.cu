@@ -388,6 +388,31 @@ void refuse_views() {
     quantized_view<mxfp4 const> const in = output_at<mxfp4>(p, 2, 32);
     return cuda::dequantize(in, matrix_view<bf16_t>{number_at<bf16_t>(p, 1), 2, 32, 32}, how, {stream()});
   });
+  auto const off_seed = [](unsigned char* p) {
+    cuda::context where{stream()};
+    where.seed = number_at<std::uint64_t const>(p, workspace_at + 4);
+    return where;
+  };
+  refused("quantize with a misaligned seed", status::misaligned_pointer, [&](unsigned char* p) {
+    return cuda::quantize(input_at(p, 2, 32), output_at<mxfp4>(p, 2, 32), how, off_seed(p));
+  });
+  refused("quantize_both with a misaligned seed of the columns", status::misaligned_pointer, [&](unsigned char* p) {
+    cuda::context where{stream()};
+    where.cols_seed = off_seed(p).seed;
+    auto const cols = output_at<mxfp4>(p + 1024, 32, 32);
+    return cuda::quantize_both(input_at(p, 32, 32), output_at<mxfp4>(p, 32, 32), how, cols, how, where);
+  });
+  refused("dequantize with a misaligned seed", status::misaligned_pointer, [&](unsigned char* p) {
+    quantized_view<mxfp4 const> const in = output_at<mxfp4>(p, 2, 32);
+    return cuda::dequantize(in, matrix_view<float>{number_at<float>(p, 0), 2, 32, 32}, how, off_seed(p));
+  });
+  refused("rotate with a misaligned seed", status::misaligned_pointer, [&](unsigned char* p) {
+    return cuda::rotate(input_at(p, 2, 32), matrix_view<float>{number_at<float>(p, codes_at), 2, 32, 32},
+                        hadamard<32>{}, off_seed(p));
+  });
+  refused("tensor_amax with a misaligned seed", status::misaligned_pointer, [&](unsigned char* p) {
+    return cuda::tensor_amax(input_at(p, 2, 32), number_at<float>(p, codes_at), how, off_seed(p));
+  });
   refused("rotate 48 columns by 32", status::rotation_does_not_divide, [&](unsigned char* p) {
     return cuda::rotate(input_at(p, 2, 48), matrix_view<float>{number_at<float>(p, codes_at), 2, 48, 48},
                         hadamard<32>{}, {stream()});

@@ -84,7 +84,7 @@ void large(char const* what, matrix_view<T const> in, Operand const& how, int sh
   unsigned char* const first = codes.data + shift;
   quantized_view<format> const out{first, reinterpret_cast<scale*>(scales.data), nullptr, in.rows, in.cols};
   Operand given = how;
-  if constexpr (launch::has_seed<Operand>)
+  if constexpr (requires { given.rounding.seed; })
     if (seed != nullptr) given.rounding.seed = ~given.rounding.seed;  // the one that must not be taken
   cuda::context where{stream()};
   where.seed = seed;

@@ -89,6 +89,7 @@ struct quantized_parts {
 struct on_device {
   float const* amax = nullptr;
   std::uint64_t const* seed = nullptr;
+  std::uint64_t const* cols_seed = nullptr;
   bool workspace = true;
 };
 
@@ -98,6 +99,7 @@ inline cuda::context context_of(unsigned char* workspace, std::int64_t bytes, on
   if (d.workspace && bytes != 0) result.workspace = workspace, result.workspace_bytes = bytes;
   result.amax = d.amax;
   result.seed = d.seed;
+  result.cols_seed = d.cols_seed;
   return result;
 }
 

@@ -196,10 +196,17 @@ void two_outputs() {
   both<bf16_t>("both, hadamard<12> and random_hadamard<20>", with<mxfp4, hadamard<12>>{},
                with<nvfp4, random_hadamard<20>>{.rotation = {7, 3}});
   both<float>("both, hadamard<32> and hadamard<256>", with<mxfp4, hadamard<32>>{}, with<mxfp4, hadamard<256>>{});
-  seed_in_memory const seed;
+  seed_in_memory const seed, other{{5, 6}};
+  on_device given = seed.given();
   with<mxfp4, random_hadamard<16>> const rows{};
   with<nvfp4, random_hadamard<128>, two_level, stochastic<8>> const cols{};
-  both<bf16_t>("both, seed in device memory", seed(rows), seed(cols), rows, cols, seed.given());
+  both<bf16_t>("both, seed in device memory", seed(rows), seed(cols), rows, cols, given);
+  given.cols_seed = other.memory.data;
+  both<bf16_t>("both, two seeds in device memory", seed(rows), other(cols), rows, cols, given);
+  with<mxfp4, random_hadamard<256>, ocp_floor, stochastic<8>> const longer{};
+  both<bf16_t>("both, two seeds in device memory, two reads", seed(longer), other(cols), longer, cols, given);
+  using tile = operand<square<mxfp4, 32>, ceil_scale, stochastic<8>>;
+  both<bf16_t>("both, two seeds in device memory, squares", seed(tile{}), other(tile{}), tile{}, tile{}, given);
 }
 
 void rotations() {

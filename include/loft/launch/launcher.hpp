@@ -56,9 +56,9 @@ struct launcher {
   }
 
   /// quantize of a matrix and of its transpose with one read of it, or with two where a rotation is longer than a tile
-  /// or no power of two: `rows_out` is [rows, cols], `cols_out` is
-  /// [cols, rows]. Blocks of several rows are square, without a rotation and without candidates for their scale, both
-  /// operands are of one type, and the rule is that of `rows_how`: its scales serve both.
+  /// or no power of two: `rows_out` is [rows, cols], `cols_out` is [cols, rows]. Blocks of several rows are square,
+  /// without a rotation and without candidates for their scale, both operands are of one type, and the rule is that of
+  /// `rows_how`: its scales serve both. A recipe gives the two outputs different streams: seed and cols_seed.
   template <class First, class Second, class T, class Layout = row_major>
   [[nodiscard]] static status quantize_both(matrix_view<T> in, quantized_view<typename First::format> rows_out,
                                             First const& rows_how, quantized_view<typename Second::format> cols_out,
@@ -70,16 +70,17 @@ struct launcher {
         !tall || (std::is_same_v<First, Second> && First::format::shape.rows == First::format::shape.cols &&
                   !loft::detail::rotates<First> && !loft::detail::has_candidates<First>),
         "quantize_both: blocks of several rows are square, not rotated, of one operand, with one scale to choose");
+    context second = where;
+    if (where.cols_seed != nullptr) second.seed = where.cols_seed;
     if (status const s = check_quantize(from, rows_out, rows_how, where); s != status::ok) return s;
-    if (status const s = check_quantize(transposed(from), cols_out, cols_how, where); s != status::ok) return s;
+    if (status const s = check_quantize(transposed(from), cols_out, cols_how, second); s != status::ok) return s;
     if (in.rows == 0 || in.cols == 0) return status::ok;
     std::int64_t const needed = (needs_scale(rows_how, where) ? workspace_bytes<First>() : 0) +
                                 (needs_scale(cols_how, where) ? workspace_bytes<Second>() : 0);
     if (status const s = check_workspace(where, needed); s != status::ok) return s;
     tensor_scale t[2];
-    device_inputs inputs[2] = {{where.seed, nullptr}, {where.seed, nullptr}};
+    device_inputs inputs[2] = {{where.seed, nullptr}, {second.seed, nullptr}};
     if (status const s = find_scale(from, rows_out, rows_how, where, t[0], inputs[0]); s != status::ok) return s;
-    context second = where;
     if (needs_scale(rows_how, where)) {
       second.workspace = static_cast<scale_memory*>(where.workspace) + 1;
       second.workspace_bytes -= workspace_bytes<First>();

@@ -125,7 +125,7 @@ inline constexpr int blocks_beside = [] {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900
   return 6;
 #else
-  return std::is_same_v<T, bf16_t> && !has_seed<Operand> && !has_tensor_scale<typename Operand::format> ? 8 : 6;
+  return std::is_same_v<T, bf16_t> && !draws_words<Operand> && !has_tensor_scale<typename Operand::format> ? 8 : 6;
 #endif
 }();
 

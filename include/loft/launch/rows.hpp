@@ -9,7 +9,6 @@
 
 #include "loft/lane_block.hpp"
 #include "loft/launch/grid.hpp"
-#include "loft/norm.hpp"
 #include "loft/reseed.hpp"
 #include "loft/tensor.hpp"
 
@@ -20,16 +19,17 @@ struct row_tuning {
   static constexpr int threads = 128, values = 16, most_values = 32, bytes_ahead = 128;
 };
 
-/// True for operands whose rounding, rule or rotation draws random words.
+/// True for operands whose rounding or rule draws random words, values' or blocks' own.
 template <class Operand>
-inline constexpr bool rotation_has_seed = requires(Operand how) {
-  how.rotation.seed;
-};
-template <class Operand>
-inline constexpr bool has_seed = rotation_has_seed<Operand> || requires(Operand how) {
+inline constexpr bool draws_words = requires(Operand how) {
   how.rounding.seed;
 }
 || requires(Operand how) { how.rule.seed; };
+/// True for those and for rotations with random signs: reseed changes them.
+template <class Operand>
+inline constexpr bool has_seed = draws_words<Operand> || requires(Operand how) {
+  how.rotation.seed;
+};
 
 /// The values a lane holds: whole blocks where the rule looks at a whole block; and up to most_values of a run of a
 /// rotation, so that few sums cross lanes.
@@ -109,10 +109,10 @@ struct device_inputs {
 
 /// The operand or rotation with the seed in device memory, if there is one.
 template <class Operand>
-LOFT_HOST_DEVICE inline Operand with_seed(Operand how, [[maybe_unused]] std::uint64_t const* words) noexcept {
+LOFT_HOST_DEVICE inline Operand with_seed(Operand how, [[maybe_unused]] std::uint64_t const* seed) noexcept {
   if constexpr (has_seed<Operand> || requires { how.seed; }) {
-    if (words == nullptr) return how;
-    how = reseed(how, words[0], words[1]);
+    if (seed == nullptr) return how;
+    how = reseed(how, seed[0], seed[1]);
     if constexpr (requires { how.rounding.make_keys(); }) how.rounding.make_keys();
   }
   return how;
@@ -121,7 +121,7 @@ LOFT_HOST_DEVICE inline Operand with_seed(Operand how, [[maybe_unused]] std::uin
 /// True for operands whose threads take several turns and read the next one's values meanwhile. (Where a rotation needs
 /// the registers, too, that is slower.)
 template <class Operand>
-inline constexpr bool takes_turns = has_seed<Operand> && !detail::rotates<Operand>;
+inline constexpr bool takes_turns = draws_words<Operand> && !detail::rotates<Operand>;
 
 template <class Operand, class T>
 struct row_arguments {
