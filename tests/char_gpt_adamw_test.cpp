@@ -163,7 +163,7 @@ void check_squares(int normal, double error) {
     for (int i = 0; i < count; ++i) {
       auto const at = static_cast<std::size_t>(i);
       CHECK(loaded[at] > 0);
-      if (i % 32 < normal) CHECK(std::sqrt(loaded[at] / squares[at]) == doctest::Approx(1).epsilon(error));
+      if (i % 32 < normal) CHECK(std::abs(std::sqrt(loaded[at] / squares[at]) - 1) < error);
     }
   }
   std::vector<float> const zeros(count);
@@ -195,22 +195,24 @@ double root_after_the_fall() {
 
 TEST_CASE("a second moment in few bits decays when its gradients do, as it would not if it were rounded to nearest") {
   double const exact = root_after_the_fall<number_store<loft::fp32>>();
-  CHECK(root_after_the_fall<square8>() == doctest::Approx(exact).epsilon(0.1));
-  CHECK(root_after_the_fall<square4>() == doctest::Approx(exact).epsilon(0.3));
-  CHECK(root_after_the_fall<number_store<loft::bf16>>() == doctest::Approx(1.0 / 16).epsilon(0.2));
-  CHECK(root_after_the_fall<square_store<loft::operand<mx_moment8>>>() > 0.2);  // the controls
-  CHECK(root_after_the_fall<square_store<loft::operand<loft::mx_moment4>>>() > 0.2);
+  auto const error = [&](double root) { return std::abs(root / exact - 1); };
+  CHECK(error(root_after_the_fall<number_store<loft::bf16>>()) < 0.05);
+  CHECK(error(root_after_the_fall<square8>()) < 0.05);
+  CHECK(error(root_after_the_fall<square4>()) < 0.3);
+  CHECK(error(root_after_the_fall<square_store<loft::operand<mx_moment8>>>()) > 1);  // the controls
+  CHECK(error(root_after_the_fall<square_store<loft::operand<loft::mx_moment4>>>()) > 1);
 }
 
-/// The distance that is left from the minimum of a quadratic bowl whose directions are of very different steepness.
-double distance_left(moment_format format) {
+/// The distance that is left from the minimum of a quadratic bowl, where it was 1: of every `octaves` neighbours each is
+/// half as steep as the one before.
+double distance_left(moment_format format, unsigned octaves) {
   thread_pool pool{2};
   constexpr std::size_t size = 256;
   adamw optimizer{{{"bowl", 0, size, false}}, size, 0, format, 4};
   auto p = normal_values(size, 3);
   std::vector<float> gradients(size);
   for (int step = 0; step < 400; ++step) {
-    for (std::size_t i = 0; i < size; ++i) gradients[i] = p[i] * std::ldexp(1.0f, -static_cast<int>(i % 10));
+    for (std::size_t i = 0; i < size; ++i) gradients[i] = p[i] * std::ldexp(1.0f, -static_cast<int>(i % octaves));
     optimizer.step(p, gradients, 1, learning_rate(3e-2, step, 400), pool);
   }
   double squares = 0;
@@ -218,12 +220,12 @@ double distance_left(moment_format format) {
   return std::sqrt(squares / size);
 }
 
-TEST_CASE("AdamW finds a minimum whatever its moments are kept in") {
-  CHECK(distance_left(moment_format::fp32) < 1e-2);  // it started at 1
-  CHECK(distance_left(moment_format::bf16) < 0.1);
-  CHECK(distance_left(moment_format::fp8) < 0.1);
-  // Roots in one block differ by 512, and 4 bits reach from 1 to 192: the flattest directions take steps that are too small.
-  CHECK(distance_left(moment_format::fp4) < 0.3);
+TEST_CASE("AdamW finds a minimum whatever its moments are kept in, unless a block spans more than 4 bits can") {
+  CHECK(distance_left(moment_format::fp32, 10) < 1e-2);
+  CHECK(distance_left(moment_format::bf16, 10) < 1e-2);
+  CHECK(distance_left(moment_format::fp8, 10) < 1e-2);
+  CHECK(distance_left(moment_format::fp4, 6) < 1e-2);
+  CHECK(distance_left(moment_format::fp4, 10) > 1e-1);  // a mean that rounds to 0 or to 32 times its size
 }
 
 TEST_CASE("nGPT has no warm-up") {

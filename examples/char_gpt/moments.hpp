@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // What AdamW keeps between steps, in float or in the codes of LOFT's formats.
 //
-// A store holds one number for each parameter, in stretches that are read, changed and written one at a time: no more than
-// a stretch of a tensor is ever in float. Rounding is stochastic: a moving average moves by a few per cent of its distance
-// from what it averages, less than the gap between two codes, and rounding to nearest would stop it.
+// A store holds one number for each parameter, in stretches that are read, changed and written one at a time: no more
+// than a stretch of a tensor is ever in float. Rounding is stochastic: a moving average moves by a few per cent of its
+// distance from what it averages, less than the gap between two codes, and rounding to nearest would stop it.
 #pragma once
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
 #include <loft/bulk.hpp>
-#include <loft/recipe.hpp>
+#include <loft/reseed.hpp>
 #include <loft/second_moment.hpp>
 #include <loft/tensor.hpp>
 #include <optional>
@@ -108,11 +108,8 @@ class quantized_rows {
     if constexpr (loft::has_tensor_scale<B>) tensor_scales_.resize(places_.size());
   }
 
-  loft::quantized_view<B> operator[](std::size_t which) noexcept {
-    auto const& at = places_[which];
-    return {codes_.data() + at.codes, scales_.data() + at.scales,
-            loft::has_tensor_scale<B> ? &tensor_scales_[which] : nullptr, 1, at.count};
-  }
+  loft::quantized_view<B> operator[](std::size_t which) noexcept { return view<B>(*this, which); }
+  loft::quantized_view<B const> operator[](std::size_t which) const noexcept { return view<B const>(*this, which); }
   int count(std::size_t which) const noexcept { return places_[which].count; }
 
   std::size_t bytes() const noexcept {
@@ -124,6 +121,13 @@ class quantized_rows {
     std::int64_t codes, scales;
     int count;
   };
+  template <class Seen, class Rows>
+  static loft::quantized_view<Seen> view(Rows& rows, std::size_t which) noexcept {
+    auto const& at = rows.places_[which];
+    return {rows.codes_.data() + at.codes, rows.scales_.data() + at.scales,
+            loft::has_tensor_scale<B> ? &rows.tensor_scales_[which] : nullptr, 1, at.count};
+  }
+
   std::vector<place> places_;
   std::vector<std::uint8_t> codes_;
   std::vector<loft::code<typename B::scale>> scales_;
@@ -140,7 +144,7 @@ class block_store {
  public:
   explicit block_store(std::vector<stretch> const& stretches) : rows_{stretches} {}
 
-  void load(std::size_t which, float* to) {
+  void load(std::size_t which, float* to) const {
     int const count = rows_.count(which);
     check(loft::dequantize<Operand>(rows_[which], loft::matrix_view<float>{to, 1, count, count}));
   }
@@ -161,7 +165,7 @@ class square_store {
  public:
   explicit square_store(std::vector<stretch> const& stretches) : rows_{stretches} {}
 
-  void load(std::size_t which, float* to) {
+  void load(std::size_t which, float* to) const {
     int const count = rows_.count(which);
     check(loft::load_second_moment(rows_[which], loft::matrix_view<float>{to, 1, count, count},
                                    loft::second_moment<Operand>{}));
@@ -240,7 +244,7 @@ class coded_moments {
   std::size_t bytes() const noexcept { return means_.bytes() + squares_.bytes(); }
 
  private:
-  static constexpr std::uint64_t first_stream = std::uint64_t{1} << 63;  // the layers count theirs from 0
+  static constexpr std::uint64_t first_stream = std::uint64_t{1} << 55;  // the layers count theirs from 0
 
   static std::vector<stretch> all_stretches(std::vector<tensor_place> const& tensors) {
     std::vector<stretch> all;
