@@ -47,10 +47,14 @@ class reader {
   float value() {
     std::uint32_t const bits = word();
     switch (byte() % 8) {
-      case 0: return loft::bit_cast<float>(bits);
-      case 1: return loft::bit_cast<float>(bits & 0x807fffffu);  // zeros and subnormals
-      case 2: return loft::bit_cast<float>(bits % 5 == 0 ? 0x7f800000u | (bits & 0x80000000u) : bits | 0x7f000000u);
-      default: return loft::bit_cast<float>((bits & 0x80ffffffu) + 0x3f000000u);
+      case 0:
+        return loft::bit_cast<float>(bits);
+      case 1:
+        return loft::bit_cast<float>(bits & 0x807fffffu);  // zeros and subnormals
+      case 2:
+        return loft::bit_cast<float>(bits % 5 == 0 ? 0x7f800000u | (bits & 0x80000000u) : bits | 0x7f000000u);
+      default:
+        return loft::bit_cast<float>((bits & 0x80ffffffu) + 0x3f000000u);
     }
   }
 
@@ -67,7 +71,8 @@ struct matrix {
   std::int64_t size = 0, rows, cols, row_stride, col_stride, start = 0;
 
   matrix(reader& in, std::int64_t r, std::int64_t c) : rows{r}, cols{c} {
-    std::int64_t const choices[6][2] = {{c, 1}, {1, r}, {c + 3, 1}, {-c, 1}, {2 * c + 1, -2}, {in.between(-9, 9), in.between(-9, 9)}};
+    std::int64_t const choices[6][2] = {{c, 1},  {1, r},          {c + 3, 1},
+                                        {-c, 1}, {2 * c + 1, -2}, {in.between(-9, 9), in.between(-9, 9)}};
     auto const& chosen = choices[in.byte() % 6];
     row_stride = chosen[0], col_stride = chosen[1];
     if (r <= 0 || c <= 0) return;
@@ -77,7 +82,9 @@ struct matrix {
     size = high - low + 1, start = -low;
     memory.reset(new T[static_cast<std::size_t>(size)]);
   }
-  T& at(std::int64_t r, std::int64_t c) { return memory[static_cast<std::size_t>(start + r * row_stride + c * col_stride)]; }
+  T& at(std::int64_t r, std::int64_t c) {
+    return memory[static_cast<std::size_t>(start + r * row_stride + c * col_stride)];
+  }
   loft::matrix_view<T> view() { return {memory ? memory.get() + start : nullptr, rows, cols, row_stride, col_stride}; }
   bool overlaps() {
     std::set<T*> seen;
@@ -106,7 +113,8 @@ struct packed {
   std::int64_t rows, cols;
 
   packed(std::int64_t r, std::int64_t c) : rows{r}, cols{c} {
-    std::int64_t const y = std::max<std::int64_t>(r, 0), x = std::max<std::int64_t>(c, 0), across = up(x, B::shape.cols);
+    std::int64_t const y = std::max<std::int64_t>(r, 0), x = std::max<std::int64_t>(c, 0),
+                       across = up(x, B::shape.cols);
     std::int64_t const places = tiled ? up(y, 128) * up(across, 4) * 512 : up(y, B::shape.rows) * across;
     row_bytes = static_cast<std::size_t>(up(x * B::element::spec.bits(), 8));
     code_bytes = row_bytes * static_cast<std::size_t>(y);
@@ -166,7 +174,8 @@ template <class Operand, class Layout, class T = float>
 void run(reader& bytes, Operand how) {
   using B = typename Operand::format;
   constexpr int rotation = decltype(how.rotation)::size;
-  std::int64_t const rows = bytes.between(-1, 40), cols = bytes.one_in(3) ? bytes.between(0, 20) * 16 : bytes.between(-1, 300);
+  std::int64_t const rows = bytes.between(-1, 40),
+                     cols = bytes.one_in(3) ? bytes.between(0, 20) * 16 : bytes.between(-1, 300);
   matrix<T> in(bytes, rows, cols);
   matrix<float> out(bytes, rows, cols);
   loft::row_range range{};
@@ -193,7 +202,8 @@ void run(reader& bytes, Operand how) {
   auto const as_const = loft::matrix_view<T const>(in.view());
   status const done = loft::quantize(as_const, view, how, Layout{}, range);
   require((done == status::ok) == (fits && pointers), "quantize accepts exactly what is documented");
-  if (done != status::ok || empty || range.first == end) require(q.untouched(), "a refused or empty call writes nothing");
+  if (done != status::ok || empty || range.first == end)
+    require(q.untouched(), "a refused or empty call writes nothing");
   if (done == status::ok) require(q.others_untouched(range.first, end), "rows outside the range stay");
 
   bool const writable = fits && !out.overlaps();
@@ -202,7 +212,8 @@ void run(reader& bytes, Operand how) {
   if (done != status::ok || empty) return;
   std::vector<float> decoded(static_cast<std::size_t>(rows * cols), -5.0f);
   loft::quantized_view<B const> const stored = view;
-  require(loft::dequantize(stored, loft::matrix_view<float>{decoded.data(), rows, cols, cols}, how, Layout{}, range) == status::ok,
+  require(loft::dequantize(stored, loft::matrix_view<float>{decoded.data(), rows, cols, cols}, how, Layout{}, range) ==
+              status::ok,
           "what was quantized can be decoded");
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
@@ -220,10 +231,14 @@ void run_format(reader& bytes) {
   using namespace loft;
   using rule = default_rule<B>;
   switch (bytes.byte() % 4) {
-    case 0: return run<operand<B>, row_major>(bytes, {});
-    case 1: return run<operand<B>, tiled_128x4, bf16_t>(bytes, {});
-    case 2: return run<operand<B, rule, stochastic<16>>, row_major>(bytes, {});
-    default: return run<operand<B, rule, stochastic<8>, signed_hadamard<16>>, tiled_128x4>(bytes, {.rotation = {0x9a5c}});
+    case 0:
+      return run<operand<B>, row_major>(bytes, {});
+    case 1:
+      return run<operand<B>, tiled_128x4, bf16_t>(bytes, {});
+    case 2:
+      return run<operand<B, rule, stochastic<16>>, row_major>(bytes, {});
+    default:
+      return run<operand<B, rule, stochastic<8>, signed_hadamard<16>>, tiled_128x4>(bytes, {.rotation = {0x9a5c}});
   }
 }
 
@@ -238,15 +253,32 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     if (number++ == chosen) run_format<B>(bytes);
   });
   switch (chosen - all_block_formats::size) {
-    case 0: run<operand<square<nvfp4, 16>>, tiled_128x4>(bytes, {}); break;
-    case 1: run<operand<square<mxfp6_e2m3, 8>>, row_major>(bytes, {}); break;
-    case 2: run<operand<nvfp4, four_over_six<>>, row_major>(bytes, {}); break;
-    case 3: run<operand<mxfp4, quest_scale>, row_major>(bytes, {}); break;
-    case 4: run<operand<mxfp4, floor_four_thirds, to_odd>, row_major>(bytes, {}); break;
-    case 5: run<operand<mxfp8_e5m2, ceil_scale, stochastic<32>, hadamard<128>>, row_major>(bytes, {}); break;
-    case 6: run<operand<mxfp4, nearest_scale, truncated_stochastic<4>>, row_major, e4m3_t>(bytes, {}); break;
-    case 7: run<operand<nvint4, unbiased_two_level_256, stochastic<1>>, row_major, fp16_t>(bytes, {}); break;
-    default: break;
+    case 0:
+      run<operand<square<nvfp4, 16>>, tiled_128x4>(bytes, {});
+      break;
+    case 1:
+      run<operand<square<mxfp6_e2m3, 8>>, row_major>(bytes, {});
+      break;
+    case 2:
+      run<operand<nvfp4, four_over_six<>>, row_major>(bytes, {});
+      break;
+    case 3:
+      run<operand<mxfp4, quest_scale>, row_major>(bytes, {});
+      break;
+    case 4:
+      run<operand<mxfp4, floor_four_thirds, to_odd>, row_major>(bytes, {});
+      break;
+    case 5:
+      run<operand<mxfp8_e5m2, ceil_scale, stochastic<32>, hadamard<128>>, row_major>(bytes, {});
+      break;
+    case 6:
+      run<operand<mxfp4, nearest_scale, truncated_stochastic<4>>, row_major, e4m3_t>(bytes, {});
+      break;
+    case 7:
+      run<operand<nvint4, unbiased_two_level_256, stochastic<1>>, row_major, fp16_t>(bytes, {});
+      break;
+    default:
+      break;
   }
   return 0;
 }

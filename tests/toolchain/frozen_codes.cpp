@@ -16,12 +16,14 @@ long lane_mismatches() {
       if ((p & 0x7f800000u) == 0x7f800000u) continue;
       float const x = loft::bit_cast<float>(static_cast<std::uint32_t>(p));
       count += loft::detail::encode_lane<F>(x, 0, loft::nearest_even{}, p) != loft::encode<F>(x);
-      count += loft::detail::encode_lane<F>(x, 0, loft::stochastic<16>{1, 2}, p) != loft::encode<F>(x, loft::stochastic<16>{1, 2}, p);
+      count += loft::detail::encode_lane<F>(x, 0, loft::stochastic<16>{1, 2}, p) !=
+               loft::encode<F>(x, loft::stochastic<16>{1, 2}, p);
     }
     if constexpr (loft::detail::has_decode_lane<F>) {
       for (std::uint32_t c = 0; c < 1u << F::spec.bits(); ++c) {
         auto const code = static_cast<loft::code<F>>(c);
-        count += loft::bit_cast<std::uint32_t>(loft::detail::decode_lane<F>(code)) != loft::bit_cast<std::uint32_t>(loft::decode<F>(code));
+        count += loft::bit_cast<std::uint32_t>(loft::detail::decode_lane<F>(code)) !=
+                 loft::bit_cast<std::uint32_t>(loft::decode<F>(code));
       }
     }
   }

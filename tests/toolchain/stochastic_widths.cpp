@@ -10,7 +10,8 @@ namespace {
 template <class R>
 int quantized(R rounding) {
   float const values[32] = {1.1f, -2.3f, 5.9f, 0.2f};
-  auto const block = loft::quantize_block(values, 32, loft::operand<loft::mxfp4, loft::ocp_floor, R>{.rounding = rounding});
+  auto const block =
+      loft::quantize_block(values, 32, loft::operand<loft::mxfp4, loft::ocp_floor, R>{.rounding = rounding});
   int differing = 0;
   for (int i = 0; i < 4; ++i)
     differing += block.codes[i] != loft::encode<loft::e2m1>(values[i], rounding, static_cast<std::uint64_t>(i));
