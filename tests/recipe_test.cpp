@@ -321,6 +321,45 @@ TEST_CASE("operands of other kinds: as they are, rounded, stored") {
   CHECK(std::count(out.begin(), out.end(), 7.0f) == static_cast<std::ptrdiff_t>(out.size()));
 }
 
+TEST_CASE("a recipe says what sizes of a layer it serves, and serves them") {
+  for_each_recipe([]<class Plan>(char const* name, Plan const& plan) {
+    CAPTURE(name);
+    auto const& how = plan.main;
+    auto const served = multiples_of(how);
+    auto const takes = [](auto const& operand, int size) {
+      std::vector<float> const x = normal_values(static_cast<std::size_t>(2 * size), 5);
+      std::vector<float> out(x.size());
+      return fake_quantize(matrix_view<float const>{x.data(), 2, size, size},
+                           matrix_view<float>{out.data(), 2, size, size}, operand);
+    };
+    auto const both = [&](auto const& product, int size, status expected) {
+      status const left = takes(product.left, size), right = takes(product.right, size);
+      CHECK((left == status::ok ? right : left) == expected);
+    };
+    // What was stored sees the transpose, of two columns here: it is Fprop's, which is held by itself.
+    auto const each = [&](auto const& product, int multiple) {
+      if constexpr (!requires { product.right.first; }) {
+        both(product, 3 * multiple, status::ok);
+        if (multiple > 1) both(product, 3 * multiple / 2, status::rotation_does_not_divide);
+      }
+    };
+    each(how.fprop, served.in);
+    each(how.dgrad, served.out);
+    each(how.wgrad, served.tokens);
+  });
+  auto const are = [](layer_multiples m, int in, int out, int tokens) {
+    return m.in == in && m.out == out && m.tokens == tokens;
+  };
+  CHECK(are(multiples_of(recipes::fp32{}), 1, 1, 1));
+  CHECK(are(multiples_of(recipes::nvfp4{}), 1, 1, 16));
+  CHECK(are(multiples_of(recipes::mxfp4_hadamard{}), 16, 16, 16));
+  CHECK(are(multiples_of(recipes::hif4{}), 64, 64, 64));
+  CHECK(are(multiples_of(recipes::quartet2{}), 1, 128, 128));
+  CHECK(are(multiples_of(recipe<product<operand<mxfp4, even_scale, nearest_even, hadamard<12>>,
+                                        operand<mxfp4, even_scale, nearest_even, hadamard<16>>>>{}),
+            48, 1, 1));
+}
+
 TEST_CASE("seeds reach all that is random, and both operands of a product are rotated alike") {
   using noisy = operand<nvfp4, two_level, stochastic<>>;
   using turned = operand<mxfp4, even_scale, nearest_even, random_hadamard<16>>;

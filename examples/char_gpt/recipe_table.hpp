@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <numeric>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,26 +36,12 @@ void check_runs(named_plan const& recipe, model_shape const& shape);
 
 // ---- how long the runs of an operand's rotation are ----
 
-template <class O>
-constexpr int run_of(O const& operand) {
-  if constexpr (requires { operand.rotation; }) return decltype(operand.rotation)::size;
-  else if constexpr (requires { operand.then; }) return run_of(operand.then);
-  else if constexpr (requires { operand.how; }) return run_of(operand.how);
-  else return 1;
-}
-
-/// The longer of two runs is a multiple of the shorter one, as all rotations of a recipe have sizes of one family.
-template <class P>
-constexpr int run_of_product(P const& product) {
-  return std::max(run_of(product.left), run_of(product.right));
-}
-
 template <class Main, class Safe>
 named_plan keep_plan(std::string name, loft::plan<Main, Safe> const& plan) {
   auto const kept = std::make_shared<loft::plan<Main, Safe> const>(plan);
-  auto const widths = [](auto const& r) { return std::max(run_of_product(r.fprop), run_of_product(r.dgrad)); };
-  return {std::move(name), kept, planned_linears<float>{*kept}, std::max(widths(plan.main), widths(plan.safe)),
-          std::max(run_of_product(plan.main.wgrad), run_of_product(plan.safe.wgrad))};
+  auto const main = loft::multiples_of(plan.main), safe = loft::multiples_of(plan.safe);
+  return {std::move(name), kept, planned_linears<float>{*kept},
+          std::lcm(std::lcm(main.in, main.out), std::lcm(safe.in, safe.out)), std::lcm(main.tokens, safe.tokens)};
 }
 
 }  // namespace char_gpt

@@ -11,6 +11,7 @@
 #include "loft/convert.hpp"
 #include "loft/format.hpp"
 #include "loft/native/native.hpp"
+#include "loft/parts.hpp"
 #include "loft/reseed.hpp"
 #include "loft/rounding.hpp"
 #include "loft/spans.hpp"
@@ -120,6 +121,37 @@ LOFT_HOST_DEVICE constexpr Recipe reseed(Recipe how, std::uint64_t seed, std::ui
   if constexpr (requires { how.wgrad.right.first; })
     how.wgrad.right.first = reseed(how.wgrad.right.first, seed, 6 * stream);
   return how;
+}
+
+// ---- the shapes that a recipe serves -------------------------------------------------------------------------------
+
+/// What the sizes of a linear layer have to be multiples of, so that every run of a rotation is whole.
+struct layer_multiples {
+  int in = 1, out = 1, tokens = 1;
+};
+
+namespace detail {
+
+/// The run that an operand of a product rotates, along the dimension that is summed over; 1 for none.
+template <class Operand>
+constexpr int run_of(Operand const& how) noexcept {
+  if constexpr (requires { how.rotation; }) return rotation_size<Operand>;
+  else if constexpr (requires { how.then; }) return run_of(how.then);
+  else if constexpr (requires { how.how; }) return run_of(how.how);
+  else return 1;
+}
+template <class Left, class Right>
+constexpr int run_of(product<Left, Right> const& how) noexcept {
+  return least_common_multiple(run_of(how.left), run_of(how.right));
+}
+
+}  // namespace detail
+
+/// A layer Y [tokens, out] = X [tokens, in] W^T can take the recipe where these divide its sizes; other sizes are refused
+/// with status::rotation_does_not_divide by the operand that meets them.
+template <class Recipe>
+constexpr layer_multiples multiples_of(Recipe const& how) noexcept {
+  return {detail::run_of(how.fprop), detail::run_of(how.dgrad), detail::run_of(how.wgrad)};
 }
 
 // ---- layers and steps ----------------------------------------------------------------------------------------------

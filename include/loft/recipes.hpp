@@ -240,7 +240,7 @@ constexpr bool same_text(char const* a, char const* b) noexcept {
 /// Calls f(plan) with the plan of that name. in: a text that ends in 0. out: false, without a call, for an unknown
 /// name.
 template <class Function>
-constexpr bool visit_recipe(char const* name, Function&& f) {
+[[nodiscard]] constexpr bool visit_recipe(char const* name, Function&& f) {
   bool found = false;
   for_each_recipe([&](char const* each, auto const& plan) {
     if (detail::same_text(each, name)) f(plan), found = true;

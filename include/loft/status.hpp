@@ -53,7 +53,7 @@ LOFT_HOST_DEVICE constexpr char const* message(status s) noexcept {
     case status::negative_extent:
       return "a view has a negative number of rows or columns";
     case status::extent_overflow:
-      return "rows times columns do not fit in 64 bits";
+      return "rows times columns is 2^58 or more: their bits cannot be counted";
     case status::shape_mismatch:
       return "two views differ in rows or columns that have to be the same";
     case status::overlapping_output:

@@ -108,6 +108,9 @@ template <class Operand, class B, ScaleLayout Layout = row_major>
 template <class Operand, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               Operand const& how = {}, row_range range = {}) noexcept {
+  static_assert(
+      requires { typename Operand::format; },
+      "fake_quantize: this describes no operand; a plan has recipes, a recipe products, a product two operands");
   if (status const s = detail::check_pair(in, out); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   if (status const s = detail::check_range<typename Operand::format>(in.rows, range); s != status::ok) return s;

@@ -35,6 +35,11 @@ struct launcher {
   static constexpr std::int64_t workspace_bytes() noexcept {
     return has_tensor_scale<typename Operand::format> ? static_cast<std::int64_t>(sizeof(scale_memory)) : 0;
   }
+  /// Of quantize_both.
+  template <class First, class Second>
+  static constexpr std::int64_t workspace_bytes() noexcept {
+    return workspace_bytes<First>() + workspace_bytes<Second>();
+  }
 
   /// loft::quantize on a GPU: [rows, cols] -> codes, scales, tensor scale, the same bits.
   ///
