@@ -151,9 +151,10 @@ options study_defaults(task what) {
   o.steps = 800;
   if (what == task::study_gnmr || what == task::study_freeze) o.threads = 1;
   if (what == task::study_freeze) o.learning_rate = 1e-2;
-  if (what == task::study_league) {  // wide enough for every rotation
+  if (what == task::study_league) {  // wide enough for every rotation, at a rate that suits the width
     o.shape.width = 128;
     o.shape.heads = 4;
+    o.learning_rate = 1.5e-3;
     o.recipes.clear();
     for (auto const& recipe : all_recipes()) o.recipes.push_back(recipe.name);
   }
