@@ -25,6 +25,22 @@ struct block_shape {
   int rows, cols;
 };
 
+namespace detail {
+
+// The words in which a compiler says why a struct is no block format.
+template <class B>
+inline constexpr bool elements_have_at_most_16_bits = B::element::spec.bits() <= 16;
+// So that neighbouring blocks never share a byte, nor neighbouring runs of columns that share a factor.
+template <class B>
+inline constexpr bool rows_fill_whole_bytes =
+    factor_cols<B>* B::element::spec.bits() % 8 == 0 && B::shape.cols % factor_cols<B> == 0;
+// A power of two acts on the exponent alone, so it has no tensor scale beside it.
+template <class B>
+inline constexpr bool tensor_scale_goes_with_a_mantissa =
+    !(has_tensor_scale<B> && is_power_of_two_format<typename B::scale>);
+
+}  // namespace detail
+
 /// A block format is a struct that names its element format, its scale format and the shape of its blocks; `two_level`
 /// is its default rule where `has_tensor_scale` is true, see below. A const-qualified one means the same format,
 /// read-only.
@@ -34,12 +50,9 @@ concept BlockFormat = requires {
   requires Format<typename B::scale>;
   { B::shape } -> std::convertible_to<block_shape>;
   requires B::shape.rows >= 1 && B::shape.cols >= 1;
-  // Elements are narrow; a block's row fills whole bytes, so that neighbouring blocks never share one; and so does each
-  // run of columns that share a factor.
-  requires B::element::spec.bits() <= 16;
-  requires(detail::factor_cols<B> * B::element::spec.bits()) % 8 == 0 && B::shape.cols % detail::factor_cols<B> == 0;
-  // A power of two acts on the exponent alone, so it has no tensor scale beside it.
-  requires !(has_tensor_scale<B> && detail::is_power_of_two_format<typename B::scale>);
+  requires detail::elements_have_at_most_16_bits<B>;
+  requires detail::rows_fill_whole_bytes<B>;
+  requires detail::tensor_scale_goes_with_a_mantissa<B>;
 };
 
 // clang-format off

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row of three FP4 codes would share a byte with its neighbour: such a block is no block format.
-// expect: constraints? not satisfied|template constraint failure
+// expect: rows_fill_whole_bytes
 #include <loft/block.hpp>
 
 struct narrow {
