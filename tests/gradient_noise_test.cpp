@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "loft/tensor.hpp"
+#include "normal_values.hpp"
 #include "oracle_of.hpp"
 
 namespace {
@@ -15,14 +16,6 @@ namespace {
 using loft::gradient_to_noise;
 
 constexpr double infinite = std::numeric_limits<double>::infinity();
-
-std::vector<float> normal_values(std::size_t count, std::uint64_t seed) {
-  std::mt19937_64 random{seed};
-  std::normal_distribution<float> normal;
-  std::vector<float> x(count);
-  for (float& v : x) v = normal(random);
-  return x;
-}
 
 std::vector<float> quantized(std::vector<float> const& x, std::uint64_t seed) {
   std::vector<float> y(x.size());

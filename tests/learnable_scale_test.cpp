@@ -6,9 +6,9 @@
 #include <doctest/doctest.h>
 
 #include <deque>
-#include <random>
 
 #include "block_check.hpp"
+#include "normal_values.hpp"
 
 namespace {
 
@@ -16,14 +16,6 @@ using loft::freeze_when, loft::gradient_disorder, loft::matrix_view, loft::scale
 using test::infinity, test::not_a_number, test::shape, test::view_of;
 
 matrix_view<float> writable(std::vector<float>& x, shape s) { return {x.data(), s.rows, s.cols, s.cols}; }
-
-std::vector<float> normal_values(std::size_t count, std::uint64_t seed) {
-  std::mt19937_64 random{seed};
-  std::normal_distribution<float> normal;
-  std::vector<float> x(count);
-  for (float& v : x) v = normal(random);
-  return x;
-}
 
 // LSQ by its equations, in double but for x / s, which is a float.
 struct lsq {
@@ -62,7 +54,8 @@ TEST_CASE_TEMPLATE("outputs and gradients are LSQ's equations", F, loft::int4, l
   for (scale_tiles const tiles : {scale_tiles{0, 0}, {1, 0}, {1, 32}, {16, 16}, {0, 1}, {3, 7}}) {
     for (shape const s : {shape{33, 70}, shape{1, 1}, shape{16, 64}}) {
       auto const n = static_cast<std::size_t>(s.rows * s.cols);
-      std::vector<float> const x = normal_values(n, n + 3), g = normal_values(n, n + 4);
+      std::vector<float> const x = normal_values(n, static_cast<unsigned>(n) + 3),
+                               g = normal_values(n, static_cast<unsigned>(n) + 4);
       std::int64_t const rows = tiles.rows == 0 ? s.rows : tiles.rows, cols = tiles.cols == 0 ? s.cols : tiles.cols;
       auto const count = static_cast<std::size_t>((s.rows + rows - 1) / rows * ((s.cols + cols - 1) / cols));
       REQUIRE(tiles.count(s.rows, s.cols) == static_cast<std::int64_t>(count));

@@ -4,8 +4,9 @@
 
 #include <algorithm>
 #include <numeric>
-#include <stdexcept>
 #include <utility>
+
+#include "errors.hpp"
 
 namespace char_gpt {
 namespace {
@@ -36,7 +37,7 @@ loft::gnmr_report controller::step(std::span<double const> norms) {
       break;
   }
   ++steps_;
-  if (report.outcome != loft::status::ok) throw std::runtime_error{loft::message(report.outcome)};
+  require_ok(report.outcome);
   return report;
 }
 

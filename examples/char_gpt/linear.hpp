@@ -17,10 +17,10 @@
 #include <loft/diagnostics.hpp>
 #include <loft/recipe.hpp>
 #include <loft/tensor.hpp>
-#include <stdexcept>
 #include <type_traits>
 #include <vector>
 
+#include "errors.hpp"
 #include "thread_pool.hpp"
 
 namespace char_gpt {
@@ -116,8 +116,7 @@ void add_to_report(request<O, T> const& r, T const* read, slot at, quantization_
   if constexpr (!std::is_same_v<O, loft::none>) {
     loft::signal_and_noise energies;
     const_view<T> const quantized{read, in.rows, in.cols, in.row_stride, in.col_stride};
-    if (auto const outcome = loft::signal_to_quantization_noise(in, quantized, energies); outcome != loft::status::ok)
-      throw std::runtime_error{loft::message(outcome)};
+    require_ok(loft::signal_to_quantization_noise(in, quantized, energies));
     if (energies.signal == 0) return;  // no ratio to tell
     report.slots[at].decibels += energies.decibels();
     ++report.slots[at].tensors;
@@ -141,8 +140,7 @@ std::array<T const*, sizeof...(O)> prepare(workspace<T>& work, slot first, reque
       std::size_t i = 0;
       ((i++ == p ? outcomes[p] = substitute(requests, work.copies[p].data(), read[p]) : loft::status::ok), ...);
     });
-    for (auto const outcome : outcomes)
-      if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
+    for (auto const outcome : outcomes) require_ok(outcome);
   }
   if (work.report != nullptr) {
     std::size_t i = 0;
@@ -217,9 +215,7 @@ void matmul_backward(T* dinp, T* dweight, T* dbias, T const* dout, T const* inp,
   });
   if constexpr (estimates) {
     loft::matrix_view<T> const gradient{product, columns.count, channels, channels};
-    if (auto const outcome = estimate_gradient(gradient, w, now.fprop.right, now.estimator);
-        outcome != loft::status::ok)
-      throw std::runtime_error{loft::message(outcome)};
+    require_ok(estimate_gradient(gradient, w, now.fprop.right, now.estimator));
     for (std::int64_t i = 0; i < columns.count * std::int64_t{channels}; ++i) dweight[i] += product[i];
   }
 }
@@ -230,8 +226,7 @@ template <class R, class T>
 void keep_values(T* values, std::int64_t rows, int cols, R const& recipe) {
   if constexpr (requires { recipe.keeps; }) {
     loft::matrix_view<T> const view{values, rows, cols, cols};
-    if (auto const outcome = fake_quantize(view, view, recipe.keeps); outcome != loft::status::ok)
-      throw std::runtime_error{loft::message(outcome)};
+    require_ok(fake_quantize(view, view, recipe.keeps));
   }
 }
 

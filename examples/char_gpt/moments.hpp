@@ -15,11 +15,11 @@
 #include <loft/tensor.hpp>
 #include <optional>
 #include <span>
-#include <stdexcept>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "errors.hpp"
 #include "parameters.hpp"
 #include "thread_pool.hpp"
 
@@ -94,9 +94,9 @@ class number_store {
 
 /// Memory for each stretch as a row of format B; all are zeros at first, which codes 0 under scales 0 are.
 template <class B>
-class quantized_rows {
+class row_memory {
  public:
-  explicit quantized_rows(std::vector<stretch> const& stretches) {
+  explicit row_memory(std::vector<stretch> const& stretches) {
     std::int64_t codes = 0, scales = 0;
     for (auto const& p : stretches) {
       places_.push_back({codes, scales, p.count});
@@ -110,7 +110,6 @@ class quantized_rows {
 
   loft::quantized_view<B> operator[](std::size_t which) noexcept { return view<B>(*this, which); }
   loft::quantized_view<B const> operator[](std::size_t which) const noexcept { return view<B const>(*this, which); }
-  int count(std::size_t which) const noexcept { return places_[which].count; }
 
   std::size_t bytes() const noexcept {
     return codes_.size() + scales_.size() * sizeof(scales_[0]) + tensor_scales_.size() * sizeof(float);
@@ -134,52 +133,33 @@ class quantized_rows {
   std::vector<float> tensor_scales_;
 };
 
-inline void check(loft::status outcome) {
-  if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
-}
-
-/// Each stretch as a quantized row.
-template <class Operand>
+/// Each stretch as a quantized row. Squares: numbers that are not negative, as loft::second_moment keeps them: roots,
+/// and none becomes 0 that was not.
+template <class Operand, bool Squares = false>
 class block_store {
  public:
   explicit block_store(std::vector<stretch> const& stretches) : rows_{stretches} {}
 
   void load(std::size_t which, float* to) const {
-    int const count = rows_.count(which);
-    check(loft::dequantize<Operand>(rows_[which], loft::matrix_view<float>{to, 1, count, count}));
+    auto const in = rows_[which];
+    loft::matrix_view<float> const out{to, 1, in.cols, in.cols};
+    if constexpr (Squares) require_ok(loft::load_second_moment(in, out, loft::second_moment<Operand>{}));
+    else require_ok(loft::dequantize<Operand>(in, out));
   }
   void store(std::size_t which, float const* from, std::uint64_t seed, std::uint64_t stream) {
-    int const count = rows_.count(which);
-    check(loft::quantize(loft::matrix_view<float const>{from, 1, count, count}, rows_[which],
-                         loft::reseed(Operand{}, seed, stream)));
+    auto const out = rows_[which];
+    loft::matrix_view<float const> const in{from, 1, out.cols, out.cols};
+    auto const how = loft::reseed(Operand{}, seed, stream);
+    if constexpr (Squares) require_ok(loft::store_second_moment(in, out, loft::second_moment<Operand>{how}));
+    else require_ok(loft::quantize(in, out, how));
   }
   std::size_t bytes() const noexcept { return rows_.bytes(); }
 
  private:
-  quantized_rows<typename Operand::format> rows_;
+  row_memory<typename Operand::format> rows_;
 };
-
-/// Numbers that are not negative, as loft::second_moment keeps them: roots, and none becomes 0 that was not.
 template <class Operand>
-class square_store {
- public:
-  explicit square_store(std::vector<stretch> const& stretches) : rows_{stretches} {}
-
-  void load(std::size_t which, float* to) const {
-    int const count = rows_.count(which);
-    check(loft::load_second_moment(rows_[which], loft::matrix_view<float>{to, 1, count, count},
-                                   loft::second_moment<Operand>{}));
-  }
-  void store(std::size_t which, float const* from, std::uint64_t seed, std::uint64_t stream) {
-    int const count = rows_.count(which);
-    check(loft::store_second_moment(loft::matrix_view<float const>{from, 1, count, count}, rows_[which],
-                                    loft::second_moment<Operand>{loft::reseed(Operand{}, seed, stream)}));
-  }
-  std::size_t bytes() const noexcept { return rows_.bytes(); }
-
- private:
-  quantized_rows<typename Operand::format> rows_;
-};
+using square_store = block_store<Operand, true>;
 
 /// Roots of second moments in 8 bits: the bit that would be their sign is a fourth mantissa bit.
 struct mx_moment8 {

@@ -34,8 +34,6 @@ named_plan const& find_recipe(std::string_view name, std::string_view option);
 /// Throws usage_error where the model's sizes are no multiples of what the rotations of a plan take at once.
 void check_runs(named_plan const& recipe, model_shape const& shape);
 
-// ---- how long the runs of an operand's rotation are ----
-
 template <class Main, class Safe>
 named_plan keep_plan(std::string name, loft::plan<Main, Safe> const& plan) {
   auto const kept = std::make_shared<loft::plan<Main, Safe> const>(plan);

@@ -5,8 +5,8 @@
 #include <loft/diagnostics.hpp>
 #include <loft/recipes.hpp>
 #include <ostream>
-#include <stdexcept>
 
+#include "errors.hpp"
 #include "study.hpp"
 #include "study_trials.hpp"
 
@@ -43,10 +43,9 @@ mismatch mismatch_of(model<float>& gpt, int width) {
     std::vector<float> rows(static_cast<std::size_t>(w.rows * w.cols)), cols(rows.size());
     loft::matrix_view<float> const along_rows{rows.data(), out, in, in}, along_cols{cols.data(), out, in, in};
     loft::transposition_mismatch one;
-    for (auto const outcome : {loft::fake_quantize(w, along_rows, how{}),
-                               loft::fake_quantize(loft::transposed(w), loft::transposed(along_cols), how{}),
-                               loft::compare_transposition(along_rows, along_cols, one)})
-      if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
+    require_ok(loft::fake_quantize(w, along_rows, how{}));
+    require_ok(loft::fake_quantize(loft::transposed(w), loft::transposed(along_cols), how{}));
+    require_ok(loft::compare_transposition(along_rows, along_cols, one));
     total.elements += one.elements, total.different += one.different;
     total.signal += one.signal, total.difference += one.difference;
   }

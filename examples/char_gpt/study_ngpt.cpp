@@ -9,8 +9,8 @@
 #include <ostream>
 #include <random>
 #include <sstream>
-#include <stdexcept>
 
+#include "errors.hpp"
 #include "study.hpp"
 #include "study_trials.hpp"
 
@@ -86,8 +86,7 @@ std::vector<float> random_unit_vector(std::mt19937_64& generator, std::size_t di
 std::vector<float> quantized(std::vector<float> v) {
   auto const cols = static_cast<std::int64_t>(v.size());
   loft::matrix_view<float> const view{v.data(), 1, cols, cols};
-  auto const outcome = loft::fake_quantize(view, view, loft::operand<loft::nvfp4>{.rule = {1.0f}});
-  if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
+  require_ok(loft::fake_quantize(view, view, loft::operand<loft::nvfp4>{.rule = {1.0f}}));
   return v;
 }
 

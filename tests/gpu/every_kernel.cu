@@ -31,7 +31,7 @@ void one(std::int64_t rows, std::int64_t cols, int offset, Operand const& how) {
   exact_memory<T> in(rows * cols + offset);
   exact_memory<float> out(rows * cols);
   output<format, Layout> along(rows, cols), across(cols, rows);
-  std::int64_t const bytes = 2 * cuda::workspace_bytes<Operand>();  // of both directions
+  std::int64_t const bytes = cuda::workspace_bytes<Operand, Operand>();  // of quantize_both
   exact_memory<unsigned char> workspace(bytes);
   exact_memory<std::uint64_t> seed(2);
   cuda::context where{stream()};

@@ -122,7 +122,7 @@ template <class Layout, class First, class Second, class T>
 void compare_both(matrix_view<T const> in, First const& how, Second const& cols_how,
                   answer<typename First::format> const& right, answer<typename Second::format> const& cols_right,
                   int shift, on_device const& d = {}) {
-  constexpr std::int64_t bytes = gpu::workspace_bytes<First>() + gpu::workspace_bytes<Second>();
+  constexpr std::int64_t bytes = gpu::workspace_bytes<First, Second>();
   image parts;
   quantized_parts<typename First::format, Layout> const out(parts, in.rows, in.cols, shift);
   quantized_parts<typename Second::format, Layout> const cols_out(parts, in.cols, in.rows, shift);
