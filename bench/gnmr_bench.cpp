@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "loft/gnmr.hpp"
-#include "loft/minifloat.hpp"
+#include "loft/number.hpp"
 
 namespace {
 

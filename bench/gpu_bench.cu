@@ -286,8 +286,8 @@ void norms(std::string const& name, std::vector<std::int64_t> const& sizes) {
   add(name, [=](benchmark::State& state) {
     struct list {
       std::vector<device_memory<bf16_t>> data;
-      std::vector<launch::norm_item<bf16_t>> items;
-      device_memory<launch::norm_item<bf16_t>> device_items;
+      std::vector<gpu::norm_item<bf16_t>> items;
+      device_memory<gpu::norm_item<bf16_t>> device_items;
       device_memory<norm_partial> out;
       device_memory<unsigned char> workspace;
       std::int64_t chunks, elements = 0;

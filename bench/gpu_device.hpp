@@ -6,13 +6,13 @@
 #if defined(__HIP__)
 #include <hip/hip_runtime.h>
 
-#include "loft/launch/hip.hpp"
+#include "loft/hip.hpp"
 #define LOFT_GPU(name) hip##name
 using gpu = loft::hip;
 #else
 #include <cuda_runtime.h>
 
-#include "loft/launch/cuda.hpp"
+#include "loft/cuda.hpp"
 #define LOFT_GPU(name) cuda##name
 using gpu = loft::cuda;
 #endif

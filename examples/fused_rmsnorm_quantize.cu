@@ -14,7 +14,7 @@
 #include <random>
 #include <vector>
 
-#include "loft/lane_block.hpp"
+#include "loft/block.hpp"
 #include "loft/loft.hpp"
 
 namespace {

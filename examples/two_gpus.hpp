@@ -10,7 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "loft/status.hpp"
+#include "loft/tensor.hpp"
 
 inline void check(cudaError_t error) {
   if (error == cudaSuccess) return;

@@ -11,9 +11,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "loft/convert.hpp"
-#include "loft/formats.hpp"
-#include "loft/rounding.hpp"
+#include "loft/number.hpp"
 #include "oracle.hpp"
 
 namespace test {

@@ -11,7 +11,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "loft/describe.hpp"
+#include "loft/block.hpp"
+#include "loft/block/describe.hpp"
 #include "loft/loft.hpp"
 
 namespace {

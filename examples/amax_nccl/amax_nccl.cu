@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "../two_gpus.hpp"
-#include "loft/launch/cuda.hpp"
+#include "loft/cuda.hpp"
 #include "loft/loft.hpp"
 
 namespace {
@@ -59,7 +59,7 @@ struct shard {
   loft::bf16_t* values;
   float* amax;
   loft::norm_partial* norm;
-  loft::launch::norm_item<loft::bf16_t>* list;
+  loft::gpu::norm_item<loft::bf16_t>* list;
   loft::quantized_view<format> out;
   loft::cuda::context where, norm_where;  ///< a norm keeps counters in its workspace, so that it has its own
   std::int64_t chunks;
@@ -73,9 +73,9 @@ struct shard {
                      static_cast<std::size_t>(count * cols) * sizeof(loft::bf16_t), cudaMemcpyHostToDevice));
     amax = allocate<float>(1);
     norm = allocate<loft::norm_partial>(1);
-    loft::launch::norm_item<loft::bf16_t> item{values, count * cols, 0};
+    loft::gpu::norm_item<loft::bf16_t> item{values, count * cols, 0};
     chunks = loft::cuda::plan_norms(&item, 1);
-    list = allocate<loft::launch::norm_item<loft::bf16_t>>(1);
+    list = allocate<loft::gpu::norm_item<loft::bf16_t>>(1);
     check(cudaMemcpy(list, &item, sizeof item, cudaMemcpyHostToDevice));
     out = {allocate<std::uint8_t>(loft::codes_bytes<format>(count, cols)),
            allocate<scale>(loft::scale_count<format>(count, cols)), allocate<float>(1), count, cols};

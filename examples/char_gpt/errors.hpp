@@ -2,7 +2,7 @@
 // The errors of the program: those that are the user's to mend, and refusals of the library.
 #pragma once
 
-#include <loft/status.hpp>
+#include <loft/tensor.hpp>
 #include <stdexcept>
 
 namespace char_gpt {

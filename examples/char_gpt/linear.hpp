@@ -14,8 +14,8 @@
 #include <array>
 #include <cstdint>
 #include <Eigen/Core>
-#include <loft/diagnostics.hpp>
-#include <loft/recipe.hpp>
+#include <loft/train.hpp>
+#include <loft/recipes.hpp>
 #include <loft/tensor.hpp>
 #include <type_traits>
 #include <vector>

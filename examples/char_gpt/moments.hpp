@@ -9,9 +9,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
-#include <loft/bulk.hpp>
-#include <loft/reseed.hpp>
-#include <loft/second_moment.hpp>
+#include <loft/number.hpp>
+#include <loft/block.hpp>
+#include <loft/train.hpp>
 #include <loft/tensor.hpp>
 #include <optional>
 #include <span>

@@ -2,7 +2,7 @@
 // The study of block shapes: MXFP4 in rows of 32 against square tiles, which read the same in both directions.
 #include <algorithm>
 #include <array>
-#include <loft/diagnostics.hpp>
+#include <loft/train.hpp>
 #include <loft/recipes.hpp>
 #include <ostream>
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <iomanip>
-#include <loft/formats.hpp>
-#include <loft/freeze.hpp>
+#include <loft/number.hpp>
+#include <loft/gnmr.hpp>
 #include <ostream>
 #include <sstream>
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
-#include <loft/interop/eigen.hpp>
+#include <loft/eigen.hpp>
 #include <loft/recipes.hpp>
 #include <stdexcept>
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that need most shared memory: tiles of floats, and what lies beside them. In HIP's dialect.
-#include "loft/launch/hip.hpp"
+#include "loft/hip.hpp"
 
 namespace {
 

@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <cstdio>
 
-#include "loft/launch/hip.hpp"
+#include "loft/hip.hpp"
 
 extern "C" int loft_stub_registered_kernels();
 extern "C" int loft_stub_refused_launches();

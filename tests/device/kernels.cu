@@ -2,10 +2,10 @@
 // The main kernels of launch/, one call each, in the dialect of the compiler: HIP's under clang -x hip, or where
 // LOFT_HIP_DIALECT is defined; else CUDA's.
 #if defined(__HIP__) || defined(LOFT_HIP_DIALECT)
-#include "loft/launch/hip.hpp"
+#include "loft/hip.hpp"
 using gpu = loft::hip;
 #else
-#include "loft/launch/cuda.hpp"
+#include "loft/cuda.hpp"
 using gpu = loft::cuda;
 #endif
 
@@ -49,7 +49,7 @@ loft::status all_rows(view<bf16_t const> in, view<float const> floats, loft::qua
 
 loft::status all_others(view<bf16_t const> in, view<bf16_t> out, loft::quantized_view<loft::mxfp4> fp4,
                         loft::quantized_view<loft::square<loft::nvfp4, 16>> square, float* amax,
-                        loft::launch::norm_item<bf16_t> const* items, loft::norm_partial* norms) {
+                        loft::gpu::norm_item<bf16_t> const* items, loft::norm_partial* norms) {
   loft::status const results[] = {
       both<nvfp4_square>(in, square, square),         gpu::rotate(in, out, loft::hadamard<16>{}, {}),
       gpu::rotate(in, out, loft::hadamard<32>{}, {}), gpu::rotate(in, out, loft::hadamard<128>{}, {}),

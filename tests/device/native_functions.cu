@@ -4,9 +4,9 @@
 
 #include "words.hpp"
 //
-#include "loft/formats.hpp"
-#include "loft/native/native.hpp"
-#include "loft/native/pairs.hpp"
+#include "loft/number.hpp"
+#include "loft/core/exact.hpp"
+#include "loft/native/gpu/pairs.hpp"
 
 template <class F>
 __global__ void encode_pairs(float const* values, std::uint16_t* pair) {

@@ -13,11 +13,10 @@
 #include <vector>
 
 #include "device_array.hpp"
-#include "loft/convert.hpp"
-#include "loft/describe.hpp"
-#include "loft/native/native.hpp"
-#include "loft/native/pairs.hpp"
-#include "loft/packed.hpp"
+#include "loft/number.hpp"
+#include "loft/block.hpp"
+#include "loft/core/exact.hpp"
+#include "loft/native/gpu/pairs.hpp"
 
 namespace {
 
@@ -190,8 +189,8 @@ __global__ void compare_reciprocals(tally* out, std::uint32_t flip) {
   tally t{0, 0};
   for (std::uint32_t bits = 1 + lane; bits <= loft::detail::float_infinity; bits += lanes) {
     float const x = loft::bit_cast<float>(bits);
-    std::uint32_t const quotient = loft::bit_cast<std::uint32_t>(native::divide(1.0f, x));
-    std::uint32_t const found = loft::bit_cast<std::uint32_t>(native::reciprocal(x));
+    std::uint32_t const quotient = loft::bit_cast<std::uint32_t>(exact::divide(1.0f, x));
+    std::uint32_t const found = loft::bit_cast<std::uint32_t>(exact::reciprocal(x));
     ++t.compared;
     t.wrong += found != (loft::detail::min(quotient, loft::detail::float_infinity - 1) ^ flip) ? 1 : 0;
   }

@@ -2,10 +2,10 @@
 // Kernels for rotations that lanes do not hold, a call each, in the dialect of the compiler, as kernels.cu. They use no
 // local memory.
 #if defined(__HIP__) || defined(LOFT_HIP_DIALECT)
-#include "loft/launch/hip.hpp"
+#include "loft/hip.hpp"
 using gpu = loft::hip;
 #else
-#include "loft/launch/cuda.hpp"
+#include "loft/cuda.hpp"
 using gpu = loft::cuda;
 #endif
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An integer has no rounding of its own: encode refuses it.
 // expect: encode takes a float, a double or a minifloat
-#include <loft/convert.hpp>
+#include <loft/number.hpp>
 
 int main() {
 #ifdef LOFT_FAIL

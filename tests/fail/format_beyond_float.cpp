@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A format with values that no float holds cannot be decoded exactly.
 // expect: constraints? not satisfied|template constraint failure|no matching function
-#include <loft/convert.hpp>
+#include <loft/number.hpp>
 
 struct number {
 #ifdef LOFT_FAIL

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two's complement leaves no code for a NaN: such a description is no format.
 // expect: constraints? not satisfied|template constraint failure|no matching function
-#include <loft/convert.hpp>
+#include <loft/number.hpp>
 
 struct number {
 #ifdef LOFT_FAIL

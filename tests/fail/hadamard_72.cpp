@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Neither is seventy-two, three times twenty-four.
 // expect: N must be a power of two, or 12, 20 or 28 times one
-#include <loft/rotation.hpp>
+#include <loft/block.hpp>
 
 int main() {
 #ifdef LOFT_FAIL

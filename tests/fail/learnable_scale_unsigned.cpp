@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect: learnable scales: the format has a sign and a zero
-#include "loft/learnable_scale.hpp"
+#include "loft/train.hpp"
 
 #ifdef LOFT_FAIL
 using format = loft::ue4m3;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // An unsigned integer is mostly a code, which from_bits takes; as a value it is refused.
 // expect: ambiguous|no matching (function|conversion)
-#include <loft/minifloat.hpp>
+#include <loft/number.hpp>
 
 int main() {
 #ifdef LOFT_FAIL

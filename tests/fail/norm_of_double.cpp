@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The square of a double is no double: a norm of doubles could overflow, and would be rounded in another way.
 // expect: a norm is taken of floats
-#include <loft/norm.hpp>
+#include <loft/gnmr.hpp>
 
 int main() {
 #ifdef LOFT_FAIL

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // P3109 formats have at most 8 bits here.
 // expect: p3109: 2 <= K <= 8 and 1 <= P < K
-#include <loft/formats.hpp>
+#include <loft/number.hpp>
 
 int main() {
 #ifdef LOFT_FAIL

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The bits of one Philox call are dealt out in equal words.
 // expect: Bits must divide 32
-#include <loft/random.hpp>
+#include <loft/number.hpp>
 
 int main() {
 #ifdef LOFT_FAIL

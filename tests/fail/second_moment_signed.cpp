@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // expect: second_moment: the block format needs elements without a sign
-#include "loft/second_moment.hpp"
+#include "loft/train.hpp"
 
 #ifdef LOFT_FAIL
 using format = loft::mxfp4;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The words of stochastic rounding are equal parts of a Philox call, as random_bits deals them.
 // expect: Bits must divide 32
-#include <loft/convert.hpp>
+#include <loft/number.hpp>
 
 int main() {
 #ifdef LOFT_FAIL

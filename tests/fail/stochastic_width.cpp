@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A random word has at most 32 bits.
 // expect: stochastic_word: Bits must be from 1 to 32
-#include <loft/convert.hpp>
+#include <loft/number.hpp>
 
 int main() {
 #ifdef LOFT_FAIL

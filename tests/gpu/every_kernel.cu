@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace launches;
+using namespace gpues;
 
 template <class Format, class Layout>
 struct output {
@@ -66,7 +66,7 @@ void shapes(char const* name, Operand const& how) {
 template <class T>
 void norms(std::vector<std::int64_t> const& counts) {
   current = "norms";
-  std::vector<launch::norm_item<T>> items;
+  std::vector<gpu::norm_item<T>> items;
   std::vector<exact_memory<T>*> memories;
   for (std::int64_t const count : counts) {
     memories.push_back(new exact_memory<T>(count + 1));
@@ -74,7 +74,7 @@ void norms(std::vector<std::int64_t> const& counts) {
   }
   int const size = static_cast<int>(items.size());
   std::int64_t const chunks = cuda::plan_norms(items.data(), size), bytes = cuda::norm_workspace_bytes(size, chunks);
-  device_copy<launch::norm_item<T>> const list(items);
+  device_copy<gpu::norm_item<T>> const list(items);
   exact_memory<unsigned char> workspace(bytes);
   exact_memory<norm_partial> out(size);
   cuda::context where{stream()};

@@ -17,10 +17,10 @@
 #include <thread>
 #include <vector>
 
-#include "loft/launch/cuda.hpp"
+#include "loft/cuda.hpp"
 #include "loft/loft.hpp"
 
-namespace launches {
+namespace gpues {
 
 using namespace loft;
 
@@ -281,4 +281,4 @@ void compare_image(image const& parts, Call const& call, Write const& write, sta
   }
 }
 
-}  // namespace launches
+}  // namespace gpues

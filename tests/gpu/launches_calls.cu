@@ -6,7 +6,7 @@
 // Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 
-using namespace launches;
+using namespace gpues;
 
 namespace {
 
@@ -165,10 +165,10 @@ void decode(char const* what, Operand const& how) {
 
 /// The partial norms of a list in one launch, and that the launch leaves its counters as it found them.
 template <class T>
-void compare_norms(std::vector<launch::norm_item<T>>& items, std::vector<norm_partial> const& right) {
+void compare_norms(std::vector<gpu::norm_item<T>>& items, std::vector<norm_partial> const& right) {
   auto const count = static_cast<int>(items.size());
   std::int64_t const chunks = cuda::plan_norms(items.data(), count), bytes = cuda::norm_workspace_bytes(count, chunks);
-  device_copy<launch::norm_item<T>> const list(items);
+  device_copy<gpu::norm_item<T>> const list(items);
   device_copy<unsigned char> const workspace(zeros(bytes));
   image parts;
   std::int64_t const out = parts.add(count * static_cast<std::int64_t>(sizeof(norm_partial)), 16, 8);
@@ -180,7 +180,7 @@ void compare_norms(std::vector<launch::norm_item<T>>& items, std::vector<norm_pa
       },
       [&](unsigned char* base) { std::memcpy(base + out, right.data(), right.size() * sizeof(norm_partial)); });
   auto const left = workspace.get(static_cast<std::size_t>(bytes));
-  expect(std::all_of(left.begin(), left.begin() + count * static_cast<std::ptrdiff_t>(sizeof(launch::norm_counters)),
+  expect(std::all_of(left.begin(), left.begin() + count * static_cast<std::ptrdiff_t>(sizeof(gpu::norm_counters)),
                      [](unsigned char c) { return c == 0; }),
          "counters are zero again");
 }
@@ -195,7 +195,7 @@ void norms_of_lists(char const* what) {
   for (content const kind : {content::plain, content::tame, content::wild, content::poisoned}) {
     auto const values = numbers<T>(1, 1 << 21, 9, kind);
     device_copy<T> const device(values);
-    std::vector<launch::norm_item<T>> items;
+    std::vector<gpu::norm_item<T>> items;
     std::vector<norm_partial> right;
     std::int64_t at = 0;
     for (std::int64_t const size : sizes) {
@@ -214,7 +214,7 @@ void norms_of_many(char const* what, int count) {
   current = what;
   auto const values = numbers<T>(1, 1 << 20, 19, content::poisoned);
   device_copy<T> const device(values);
-  std::vector<launch::norm_item<T>> items;
+  std::vector<gpu::norm_item<T>> items;
   std::vector<norm_partial> right;
   for (int i = 0; i < count; ++i) {
     std::int64_t const size = i % 97 == 5 ? 40000 + i : i * 37 % 100, at = i * 11;
@@ -484,7 +484,7 @@ void refuse_norms() {
     where.stream = stream();
     where.workspace = p + workspace_at;
     where.workspace_bytes = 1024;
-    return cuda::norms(number_at<launch::norm_item<float> const>(p, 4), 1, 1, number_at<norm_partial>(p, scale_at),
+    return cuda::norms(number_at<gpu::norm_item<float> const>(p, 4), 1, 1, number_at<norm_partial>(p, scale_at),
                        where);
   });
 }

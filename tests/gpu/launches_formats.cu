@@ -6,13 +6,13 @@
 // with bf16_t, fp16_t and float in turn; float with -DLOFT_TEST_SHARED_LIMIT=65536 too:
 // AMD's tiles. Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
-#include "loft/describe.hpp"
+#include "loft/block.hpp"
 
 #if !defined(LOFT_TEST_NUMBER)
 #define LOFT_TEST_NUMBER bf16_t
 #endif
 
-using namespace launches;
+using namespace gpues;
 
 namespace {
 

@@ -6,7 +6,7 @@
 // Needs 8 GiB of GPU memory. Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 
-using namespace launches;
+using namespace gpues;
 
 namespace {
 
@@ -110,9 +110,9 @@ void large_norm(bf16_t const* values, std::int64_t count) {
   std::vector<bf16_t> host(static_cast<std::size_t>(count));
   check(cudaMemcpy(host.data(), values, host.size() * sizeof(bf16_t), cudaMemcpyDeviceToHost));
   norm_partial const right = partial_norm(host.data(), count);
-  std::vector<launch::norm_item<bf16_t>> items{{values, count, 0}};
+  std::vector<gpu::norm_item<bf16_t>> items{{values, count, 0}};
   std::int64_t const chunks = cuda::plan_norms(items.data(), 1), bytes = cuda::norm_workspace_bytes(1, chunks);
-  device_copy<launch::norm_item<bf16_t>> const list(items);
+  device_copy<gpu::norm_item<bf16_t>> const list(items);
   device_copy<unsigned char> const workspace(std::vector<unsigned char>(static_cast<std::size_t>(bytes)));
   norm_partial const none{};
   device_copy<norm_partial> const out(&none, 1);

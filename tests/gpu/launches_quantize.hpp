@@ -5,22 +5,22 @@
 
 #include "launches.hpp"
 
-namespace launches {
+namespace gpues {
 
 #if defined(LOFT_TEST_SHARED_LIMIT)
 /// CUDA, with the shared memory of another chip: 65536 gives the tiles of AMD's.
 struct limited_device {
-  using stream = launch::cuda_device::stream;
+  using stream = gpu::cuda_device::stream;
   static constexpr int shared_limit = LOFT_TEST_SHARED_LIMIT;
   template <class... Arguments>
   static status launch(Arguments... arguments) noexcept {
-    return launch::cuda_device::launch(arguments...);
+    return gpu::cuda_device::launch(arguments...);
   }
   static status zero(void* memory, std::size_t bytes, stream on) noexcept {
-    return launch::cuda_device::zero(memory, bytes, on);
+    return gpu::cuda_device::zero(memory, bytes, on);
   }
 };
-using gpu = launch::launcher<limited_device>;
+using gpu = gpu::launcher<limited_device>;
 #else
 using gpu = cuda;
 #endif
@@ -220,4 +220,4 @@ void both_ways(char const* what, First const& how, Second const& cols_how) {
   both_ways<T, Layout>(what, how, cols_how, how, cols_how);
 }
 
-}  // namespace launches
+}  // namespace gpues

@@ -6,7 +6,7 @@
 // Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 
-using namespace launches;
+using namespace gpues;
 
 namespace {
 

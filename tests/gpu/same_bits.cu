@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "../device/device_array.hpp"
-#include "loft/describe.hpp"
+#include "loft/block.hpp"
 #include "loft/loft.hpp"
 
 using namespace loft;

@@ -3,7 +3,7 @@
 // exceptions, RTTI or a test framework. It fails with a status other than 0.
 #include <cstdio>
 
-#include "golden_blocks.hpp"
+#include "block/golden_blocks.hpp"
 
 namespace {
 

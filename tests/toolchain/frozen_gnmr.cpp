@@ -2,7 +2,7 @@
 // A small program for every compiler and flag set: the frozen norms and decisions. It fails with a status other than 0.
 #include <cstdio>
 
-#include "gnmr_frozen.hpp"
+#include "stability/gnmr_frozen.hpp"
 
 int main() {
   auto const norms = static_cast<unsigned long long>(test::hash_of_norms());

@@ -10,7 +10,7 @@
 #include <cuda_fp6.h>
 #include <cuda_fp8.h>
 
-#include "loft/formats.hpp"
+#include "loft/number/formats.hpp"
 #include "loft/interop/vendor_types.hpp"
 
 namespace loft {

@@ -12,9 +12,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "loft/matmul.hpp"
-#include "loft/minifloat.hpp"
-#include "loft/tensor.hpp"
+#include "loft/product/matmul.hpp"
+#include "loft/number/minifloat.hpp"
+#include "loft/tensor/quantize.hpp"
 
 /// Makes Eigen::Matrix<minifloat<F>, ...> work: sums, products, comparisons, and cast<float>() from and to it.
 ///
@@ -51,9 +51,9 @@ auto view_of(M&& m) noexcept {
 ///
 /// An expression in memory is read where it lies; any other one is evaluated first, by Eigen, which allocates and may
 /// throw. in, out, rounds, error: as loft::quantize of a view.
-template <class Operand, class M, class Layout = row_major>
-[[nodiscard]] status quantize(Eigen::DenseBase<M> const& in, quantized_view<typename Operand::format> out,
-                              Operand const& how = {}, Layout layout = {}) noexcept(EigenInMemory<M>) {
+template <class O, class M, class Layout = row_major>
+[[nodiscard]] status quantize(Eigen::DenseBase<M> const& in, quantized_view<typename O::format> out,
+                              O const& how = {}, Layout layout = {}) noexcept(EigenInMemory<M>) {
   if constexpr (EigenInMemory<M>) {
     return quantize(view_of(in.derived()), out, how, layout);
   } else {
@@ -63,16 +63,16 @@ template <class Operand, class M, class Layout = row_major>
 }
 
 /// loft::dequantize into an expression in memory, of the shape of `in`. Nothing is allocated.
-template <class Operand, class B, EigenInMemory M, class Layout = row_major>
-[[nodiscard]] status dequantize(quantized_view<B> in, M&& out, Operand const& how = {}, Layout layout = {}) noexcept {
+template <class O, class B, EigenInMemory M, class Layout = row_major>
+[[nodiscard]] status dequantize(quantized_view<B> in, M&& out, O const& how = {}, Layout layout = {}) noexcept {
   static_assert(std::is_same_v<std::remove_pointer_t<decltype(out.data())>, float>, "dequantize writes floats");
   return dequantize(in, view_of(std::forward<M>(out)), how, layout);
 }
 
 /// The floats of a quantized tensor as a matrix, and in `outcome` what loft::dequantize says; not ok: the matrix is
 /// empty.
-template <class Operand, class B, class Layout = row_major>
-[[nodiscard]] eigen_matrix dequantized(quantized_view<B> in, status& outcome, Operand const& how = {},
+template <class O, class B, class Layout = row_major>
+[[nodiscard]] eigen_matrix dequantized(quantized_view<B> in, status& outcome, O const& how = {},
                                        Layout layout = {}) {
   eigen_matrix result;
   // Extents are looked at before memory is asked for.
@@ -114,9 +114,9 @@ bool starts_within(Rows const& rows, eigen_matrix const& values) noexcept {
 /// Products and sums are Eigen's, in its order; the dequantized matrix is a temporary. `right` is any dense float
 /// expression. out: resized. A NaN block makes the rows it takes part in NaN. error: a status other than ok, `out`
 /// untouched; shape_mismatch also where the type of `out` does not let it have the shape.
-template <class Operand, class B, class Right, class Out, class Layout = row_major>
+template <class O, class B, class Right, class Out, class Layout = row_major>
 [[nodiscard]] status multiply(quantized_view<B> left, Eigen::MatrixBase<Right> const& right,
-                              Eigen::PlainObjectBase<Out>& out, Operand const& how = {}, Layout layout = {}) {
+                              Eigen::PlainObjectBase<Out>& out, O const& how = {}, Layout layout = {}) {
   if (left.cols != right.rows()) return status::shape_mismatch;
   if (status const s = detail::check_result<Out>(left.rows, right.cols()); s != status::ok) return s;
   status outcome = status::ok;
@@ -147,7 +147,7 @@ template <class Source>
     for (std::int64_t c = 0; c < values.cols(); c += run) {
       double const factor = rows.factor(r, c);
       for (std::int64_t k = c; k < std::min(c + run, rows.cols()); ++k)
-        row[k] = detail::narrow(native::product(detail::widen(row[k]), factor));
+        row[k] = detail::narrow(exact::product(detail::widen(row[k]), factor));
     }
   }
   return status::ok;

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/bits.hpp"
-#include "loft/config.hpp"
-#include "loft/formats.hpp"
-#include "loft/minifloat.hpp"
-#include "loft/packed.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/number/formats.hpp"
+#include "loft/number/minifloat.hpp"
+#include "loft/array/packing.hpp"
 
 // Both vendors use this name, for types of their own that never meet in one program.
 struct __half;

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales that are corrected, behind a rotation that no tile holds: the compiler has to say so.
 #if defined(__HIP__)
-#include "loft/launch/hip.hpp"
+#include "loft/hip.hpp"
 using device = loft::hip;
 #else
-#include "loft/launch/cuda.hpp"
+#include "loft/cuda.hpp"
 using device = loft::cuda;
 #endif
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile on a machine whose shared memory has no room for it: the compiler has to say so, and name both sizes.
 #if defined(__HIP__)
-#include "loft/launch/hip.hpp"
-using device = loft::launch::hip_device;
+#include "loft/hip.hpp"
+using device = loft::gpu::hip_device;
 #else
-#include "loft/launch/cuda.hpp"
-using device = loft::launch::cuda_device;
+#include "loft/cuda.hpp"
+using device = loft::gpu::cuda_device;
 #endif
 
 struct small_device {
@@ -19,5 +19,5 @@ struct small_device {
 
 using tile = loft::operand<loft::square<loft::mxfp4, 32>>;
 loft::status quantize(loft::matrix_view<float const> in, loft::quantized_view<tile::format> out) {
-  return loft::launch::launcher<small_device>::quantize(in, out, tile{}, {});
+  return loft::gpu::launcher<small_device>::quantize(in, out, tile{}, {});
 }

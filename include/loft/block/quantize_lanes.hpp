@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Blocks of which several lanes hold a part each: quantize_lanes and dequantize_lanes, for kernels of one's own.
+// Source: design section 2 (data through one block); the results are those of quantize_block.
+#ifndef LOFT_BLOCK_QUANTIZE_LANES_HPP
+#define LOFT_BLOCK_QUANTIZE_LANES_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/core/bits.hpp"
+#include "loft/block/quantize_block.hpp"
+#include "loft/block/elements.hpp"
+#include "loft/block/block_scale.hpp"
+#include "loft/core/config.hpp"
+#include "loft/block/correction.hpp"
+#include "loft/native/gpu/lane_group.hpp"
+#include "loft/block/register_codec.hpp"
+
+namespace loft {
+
+/// What one lane holds of quantized blocks: the codes of its `Count` values, packed as in memory, and the scale of each
+/// block that it has values of.
+template <BlockFormat B, int Count>
+struct lane_codes {
+  static constexpr int blocks = Count <= B::shape.cols ? 1 : Count / B::shape.cols;
+  std::uint32_t words[Count * B::element::spec.bits() / 32];
+  code<typename B::scale> scales[blocks];
+};
+
+namespace detail {
+
+template <class O>
+using rotation_of = std::remove_cvref_t<decltype(O{}.rotation)>;
+
+/// True where a rotation has its change of signs for pairs of bfloat16, and a run is whole pairs.
+template <class R>
+inline constexpr bool has_pairs = requires(R const rotation, std::uint32_t* pairs) {
+  requires R::size % 2 == 0;
+  rotation.template flip_pairs<2>(pairs, one_lane{});
+};
+template <class O, class T>
+inline constexpr bool flips_pairs =
+    std::is_same_v<T, bf16_t>&& has_pairs<rotation_of<O>>&& O::policy == nonfinite::propagate;
+
+/// The values as the operand sees them: floats, admitted, rotated.
+template <class O, int Count, LaneGroup G, class T>
+LOFT_HOST_DEVICE constexpr lane_values<float, Count> prepare(lane_values<T, Count> const& in, O const& how,
+                                                             G const& group) noexcept {
+  lane_values<float, Count> result{};
+  if constexpr (flips_pairs<O, T>) {
+    lane_values<T, Count> flipped = in;
+    how.rotation.template flip_pairs<Count>(flipped.words, group);
+    for (int i = 0; i < Count; ++i) result.values[i] = flipped[i];
+    hadamard<rotation_of<O>::size>{}.template apply_lanes<Count>(result.values, group);
+  } else {
+    for (int i = 0; i < Count; ++i) result.values[i] = admit<O::policy>(in[i]);
+    if constexpr (rotation_of<O>::size > 1) {
+      how.rotation.template apply_lanes<Count>(result.values, group);
+      for (int i = 0; i < Count; ++i) result.values[i] = admit<O::policy>(result.values[i]);
+    }
+  }
+  return result;
+}
+
+/// Code i of those that lie in words as in memory.
+template <Format F>
+LOFT_HOST_DEVICE constexpr code<F> code_in_words(std::uint32_t const* words, int i) noexcept {
+  constexpr int bits = F::spec.bits();
+  int const at = i * bits, low = at % 32;
+  std::uint32_t word = words[at / 32] >> low;
+  if constexpr (32 % bits != 0)
+    if (low + bits > 32) word |= words[at / 32 + 1] << (32 - low);
+  return static_cast<code<F>>(word & ((1u << bits) - 1));
+}
+
+/// `total` and the errors of the group's values in the order of their index: lane after lane adds its own.
+template <class O, int Count, int Lanes, LaneGroup G, class V>
+LOFT_HOST_DEVICE constexpr float add_lane_errors(V const& in, int first, int valid,
+                                                 code<typename O::format::scale> const& scale, int col,
+                                                 O const& how, tensor_scale t, std::uint64_t index,
+                                                 G const& group) noexcept {
+  using format = typename O::format;
+  using error = typename error_of<std::remove_cvref_t<decltype(how.rule)>>::type;
+  constexpr int bits = format::element::spec.bits();
+  std::uint32_t words[Count * bits / 32] = {};
+  encode_words<O, Count>(in, first, scale, col, how, t, index, words);
+  float total = 0;
+  for (int lane = 0; lane < Lanes; ++lane) {
+    float sum = total;
+    for (int i = 0; i < Count; ++i) {
+      auto const c = code_in_words<typename format::element>(words, i);
+      float const decoded = exact::opaque(decode_element<format>(c, scale, col + i, t.decode));
+      float const next = exact::opaque(error::add(sum, exact::opaque(exact::subtract(decoded, in[first + i]))));
+      sum = i < valid ? next : sum;
+    }
+    // The lane whose turn it is hands its sum to all.
+    int const away = Lanes == 1 ? 0 : (group.rank() ^ lane) % Lanes;
+    for (int mask = 1; mask < Lanes; mask *= 2) {
+      float const other = exchange(sum, mask, group);
+      sum = (away & mask) != 0 ? other : sum;
+    }
+    total = sum;
+  }
+  return total;
+}
+
+/// The scale of the block that `Lanes` lanes hold, each `Part` values from `first` on, of which `valid` count.
+template <class O, int Part, int Lanes, LaneGroup G, class V>
+LOFT_HOST_DEVICE constexpr auto lane_scale(V const& in, int first, int valid, std::uint32_t amax, int col,
+                                           O const& how, tensor_scale t, std::uint64_t index,
+                                           G const& group) noexcept {
+  statistic_for<O> statistic{};
+  if constexpr (has_statistic<O>) {
+    static_assert(Lanes == 1, "quantize_lanes: this rule looks at a whole block, which one lane has to hold");
+    float values[Part] = {};
+    for (int i = 0; i < Part; ++i) values[i] = in[first + i];
+    statistic.add(values, valid);
+  }
+  auto scale = scale_of(amax, statistic, how, t, 0);
+  if constexpr (has_candidates<O>) {
+    float least = 0;
+    for (int candidate = 0; candidate < candidates<O>; ++candidate) {
+      auto const other = scale_of(amax, statistic, how, t, candidate);
+      float const error = add_lane_errors<O, Part, Lanes>(in, first, valid, other, col, how, t, index, group);
+      if (candidate == 0 || is_less_error(error, least)) {
+        least = error;
+        scale = other;
+      }
+    }
+  }
+  return scale;
+}
+
+/// The sums of `Lanes` neighbours in all of them: a binary tree, whose two sides are added in either order.
+template <int Lanes, LaneGroup G>
+LOFT_HOST_DEVICE constexpr void add_lanes(correction_sums& sums, G const& group) noexcept {
+  auto const from = [&](double own, int mask) {
+    auto const word = bit_cast<std::uint64_t>(own);
+    std::uint32_t const low = group.exchange(static_cast<std::uint32_t>(word), mask);
+    return bit_cast<double>(low | std::uint64_t{group.exchange(static_cast<std::uint32_t>(word >> 32), mask)} << 32);
+  };
+  for (int mask = 1; mask < Lanes; mask *= 2) sums.add({from(sums.squares, mask), from(sums.products, mask)});
+}
+
+/// The corrected scales of a lane's blocks, see correct_scales. `col`: the column of the lane's first value in its
+/// block.
+template <class O, int Count, LaneGroup G, class V>
+LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, tensor_scale t,
+                                                    std::uint64_t index, int col, G const& group,
+                                                    lane_codes<typename O::format, Count>& result) noexcept {
+  using format = typename O::format;
+  constexpr int run = correction_sums::run, part = min(Count, correction_group<O>), cols = format::shape.cols,
+                wide = min(part, cols);
+  static_assert(Count % run == 0,
+                "quantize_lanes: a rule that corrects scales has lanes of a multiple of eight values");
+  // By for_lanes, because devices have to unroll what indexes registers.
+  for_lanes<Count / part>(Count / part, [&](int g) {
+    int const first = g * part;
+    correction_sums sums[part / run] = {};
+    for_lanes<part>(part, [&](int i) {
+      auto const c = code_in_words<typename format::element>(result.words, first + i);
+      sums[i / run].add(in[first + i],
+                        decode_element<format>(c, result.scales[(first + i) / cols], (col + i) % cols, 1.0f));
+    });
+    add_as_tree<part / run>(sums);
+    add_lanes<correction_group<O> / part>(sums[0], group);
+    double const factor = sums[0].factor(t.decode);
+    for_lanes<part / wide>(part / wide, [&](int b) {
+      int const at = first + b * wide;
+      auto& scale = result.scales[at / cols];
+      scale = corrected_scale(scale, factor, how, index + static_cast<std::uint64_t>(at - col));
+    });
+  });
+}
+
+/// quantize_lanes for prepared values. `valid`: how many of this lane's values count, the others being zeros.
+template <class O, int Count, LaneGroup G, class V>
+LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_prepared(
+    V const& in, int valid, O const& how, tensor_scale t, std::uint64_t index, G const& group) noexcept {
+  using format = typename O::format;
+  constexpr int cols = format::shape.cols, part = min(Count, cols), lanes = cols / part;
+  constexpr int bits = format::element::spec.bits();
+  lane_codes<format, Count> result{};
+  int const col = lanes == 1 ? 0 : group.rank() % lanes * part;
+  for (int b = 0; b < lane_codes<format, Count>::blocks; ++b) {
+    std::uint64_t const at = index + static_cast<std::uint64_t>(b * part);
+    std::uint32_t const amax = largest_word<lanes>(in.template amax<part>(b * part), group);
+    result.scales[b] =
+        lane_scale<O, part, lanes>(in, b * part, clamp(valid - b * part, 0, part), amax, col, how, t, at, group);
+    encode_words<O, part>(in, b * part, result.scales[b], col, how, t, at, result.words + b * part * bits / 32);
+  }
+  if constexpr (corrects<O>) correct_lane_scales<O, Count>(in, how, t, index, col, group, result);
+  return result;
+}
+
+}  // namespace detail
+
+/// Quantizes blocks of one row that a group of lanes holds: what a kernel calls behind a computation of its own.
+///
+/// in: this lane's `Count` values, which start at a multiple of Count in the row; a block that is longer than Count
+/// lies in neighbouring lanes of `group`, as do a run of the rotation and a group of corrected scales. `t`: the
+/// tensor's scale where the format has one. `first_index`: the tensor index of this lane's first value. All lanes call
+/// together. out: this lane's codes, packed; the scale of its block, the same in all lanes that share it. The bits are
+/// those of quantize_block, or of quantize where a rule corrects scales (ms_eden). For formats and rules that look at
+/// more than a maximum (hif4, double_nvfp4, quest_scale) a lane holds whole blocks.
+template <class O, int Count, LaneGroup G, class T>
+LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(
+    T const (&values)[Count], O const& how, tensor_scale t, std::uint64_t first_index, G const& group) noexcept {
+  using format = typename O::format;
+  constexpr int cols = format::shape.cols;
+  static_assert(format::shape.rows == 1, "quantize_lanes: blocks of one row");
+  static_assert(Count % cols == 0 || cols % Count == 0, "quantize_lanes: whole blocks, or equal parts of one");
+  static_assert(
+      cols <= Count * G::size && detail::rotation_of<O>::size <= Count * G::size &&
+          detail::correction_group<O> <= Count * G::size,
+      "quantize_lanes: a block, a run of the rotation, and the blocks whose scales are corrected together must "
+      "fit the group of lanes");
+  if constexpr (!has_tensor_scale<format>) t = detail::constant_of<O>();
+  detail::lane_values<float, Count> in{};
+  for (int i = 0; i < Count; ++i) in.values[i] = detail::to_float(values[i]);
+  auto const prepared = detail::prepare(in, how, group);
+  return detail::quantize_prepared<O, Count>(prepared, Count, how, t, first_index, group);
+}
+
+}  // namespace loft
+
+#endif

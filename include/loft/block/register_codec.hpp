@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// Values that a lane holds in registers, and their codes as packed words, without a byte or a branch on the way.
+// Source: design decisions 7 to 13; the codes are those of block_codec.hpp, which serves what has no form here.
+#ifndef LOFT_BLOCK_REGISTER_CODEC_HPP
+#define LOFT_BLOCK_REGISTER_CODEC_HPP
+
+#include <cstdint>
+#include <type_traits>
+
+#include "loft/core/bits.hpp"
+#include "loft/block/elements.hpp"
+#include "loft/block/block_scale.hpp"
+#include "loft/core/config.hpp"
+#include "loft/number/convert.hpp"
+#include "loft/block/ladder.hpp"
+#include "loft/array/branchless.hpp"
+#include "loft/number/minifloat.hpp"
+#include "loft/native/gpu/cuda.hpp"
+#include "loft/native/gpu/hip.hpp"
+#include "loft/core/exact.hpp"
+#include "loft/native/gpu/pairs.hpp"
+#include "loft/number/rounding.hpp"
+
+namespace loft {
+namespace detail {
+
+/// `Count` values of a lane: floats as they are, 16-bit numbers two in a word as they lie in memory.
+template <class T, int Count>
+struct lane_values {
+  using value_type = T;
+  T values[Count];
+
+  LOFT_HOST_DEVICE constexpr float operator[](int i) const noexcept { return to_float(values[i]); }
+  /// The largest magnitude of values [first, first + N) as float bits; a NaN is larger than infinity.
+  template <int N>
+  LOFT_HOST_DEVICE constexpr std::uint32_t amax(int first) const noexcept {
+    float result[2] = {};
+    for (int i = 0; i < N; ++i) result[i % 2] = native::larger_magnitude(result[i % 2], (*this)[first + i]);
+    return bit_cast<std::uint32_t>(native::larger_magnitude(result[0], result[1]));
+  }
+  /// |value i| * factor.
+  LOFT_HOST_DEVICE constexpr float magnitude_times(int i, float factor) const noexcept {
+    return native::multiply_magnitude((*this)[i], factor);
+  }
+  /// The signs of values i and i + 1 on top of two halves, with other bits below.
+  LOFT_HOST_DEVICE constexpr std::uint32_t signs(int i) const noexcept {
+    return native::choose_bytes(bit_cast<std::uint32_t>((*this)[i]), bit_cast<std::uint32_t>((*this)[i + 1]), 0x7632);
+  }
+};
+template <int Count>
+struct lane_values<bf16_t, Count> {
+  using value_type = bf16_t;
+  std::uint32_t words[Count / 2];
+
+  LOFT_HOST_DEVICE constexpr float operator[](int i) const noexcept {
+    return bit_cast<float>(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff'0000u);
+  }
+  template <int N>
+  LOFT_HOST_DEVICE constexpr std::uint32_t amax(int first) const noexcept {
+    std::uint32_t pairs = 0;
+    for (int i = 0; i < N / 2; ++i) pairs = native::max_halves(pairs, native::magnitude_pair(words[first / 2 + i]));
+    return max(pairs << 16, pairs & 0xffff'0000u);
+  }
+  LOFT_HOST_DEVICE constexpr float magnitude(int i) const noexcept {
+    std::uint32_t const pair = native::magnitude_pair(words[i / 2]);
+    return bit_cast<float>(i % 2 == 0 ? pair << 16 : pair & 0xffff'0000u);
+  }
+  LOFT_HOST_DEVICE constexpr float magnitude_times(int i, float factor) const noexcept {
+    return exact::multiply(magnitude(i), factor);
+  }
+  LOFT_HOST_DEVICE constexpr std::uint32_t signs(int i) const noexcept { return words[i / 2]; }
+};
+
+/// The signs of eight neighbours in the top bits of eight nibbles.
+template <int Count>
+LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<bf16_t, Count> const& in, int first) noexcept {
+  return gather_halves(in.words + first / 2) & 0x8888'8888u;
+}
+template <class T, int Count>
+LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<T, Count> const& in, int first) noexcept {
+  auto const word = [&](int i) { return bit_cast<std::uint32_t>(in[first + i]); };
+  auto const top = [&](int i) {  // the top bytes of every second value from i
+    return native::choose_bytes(native::choose_bytes(word(i), word(i + 2), 0x0073),
+                                native::choose_bytes(word(i + 4), word(i + 6), 0x0073), 0x5410);
+  };
+  return (top(0) >> 4 & 0x0808'0808u) | (top(1) & 0x8080'8080u);
+}
+
+// ---- any operand
+
+/// What a value of the group of columns from `col` is multiplied with, in order; the second factor is 1 for most.
+template <class O>
+LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format::scale> const& scale,
+                                                         tensor_scale t, int col) noexcept {
+  using format = typename O::format;
+  if constexpr (is_power_of_two_format<typename format::scale>) {
+    int const exponent = static_cast<int>(scale) - format::scale::spec.bias;
+    return {t.encode, power_of_two(-exponent)};
+  } else {
+    return {1.0f, inverse_of<format>(scale, t, col).multiplier};
+  }
+}
+
+template <class O>
+using drawn_rounding = typename drawn<std::remove_cvref_t<decltype(O{}.rounding)>>::type;
+/// True where the elements have a ladder that knows the operand's rounding.
+template <class O>
+inline constexpr bool climbs = has_ladder<typename O::format::element> && !requires {
+  typename O::format::alternative;
+}
+&&(std::is_same_v<drawn_rounding<O>, nearest_even> ||
+   (native::has_directed_rounding && ladder_bits<drawn_rounding<O>> != 0 &&
+    requires { typename std::remove_cvref_t<decltype(O{}.rounding)>::given_word; }));
+/// True where the machine converts two elements at once, to nearest even.
+template <class O>
+inline constexpr bool converts_pairs =
+    native::has_pair_encode<typename O::format::element>&&
+        std::is_same_v<std::remove_cvref_t<decltype(O{}.rounding)>, nearest_even> &&
+    !requires {
+  typename O::format::alternative;
+};
+
+/// The codes of `Count` floats that may differ from what the lane holds, in packed words, by the functions of
+/// block_codec.hpp.
+template <class O, int Count, class V>
+LOFT_HOST_DEVICE constexpr void encode_words_by_span(V const& in, int first,
+                                                     code<typename O::format::scale> const& scale, int col,
+                                                     O const& how, tensor_scale t, std::uint64_t index,
+                                                     std::uint32_t* out) noexcept {
+  using element = typename O::format::element;
+  constexpr int bits = element::spec.bits();
+  float values[Count] = {};
+  for (int i = 0; i < Count; ++i) values[i] = in[first + i];
+  using rounding = std::remove_cvref_t<decltype(how.rounding)>;
+  typename word_of<rounding>::type words[has_words<rounding> ? Count : 1] = {};
+  draw(how.rounding, index, Count, words);
+  code<element> codes[Count] = {};
+  constexpr int alike = min(Count, factor_cols<typename O::format>);
+  for (int i = 0; i < Count; i += alike)
+    encode_by_scale<alike>(values + i, alike, scale, col + i, how, t, index + static_cast<std::uint64_t>(i),
+                           words + (has_words<rounding> ? i : 0), codes + i);
+  std::uint64_t pending = 0;
+  int held = 0;
+  for (int i = 0; i < Count; ++i) {
+    pending |= static_cast<std::uint64_t>(codes[i] & ((1u << bits) - 1)) << held;
+    held += bits;
+    if (held >= 32) {
+      *out++ = static_cast<std::uint32_t>(pending);
+      pending >>= 32;
+      held -= 32;
+    }
+  }
+}
+
+/// encode_words where the elements have a ladder.
+template <class O, int Count, class V>
+LOFT_HOST_DEVICE constexpr void encode_words_by_ladder(V const& in, int first,
+                                                       code<typename O::format::scale> const& scale, int col,
+                                                       O const& how, tensor_scale t,
+                                                       [[maybe_unused]] std::uint64_t index,
+                                                       std::uint32_t* out) noexcept {
+  using format = typename O::format;
+  using element = typename format::element;
+  constexpr int alike = min(Count, factor_cols<format>);
+  bool const is_nan = is_nan_scale<format>(scale);
+  constexpr int random_bits = ladder_bits<drawn_rounding<O>>;
+  // A power of two is left to the multiply-adds that follow; bfloat16 has its magnitudes already.
+  constexpr bool folds = random_bits != 0 && is_power_of_two_format<typename format::scale> && !has_constant<O> &&
+                         std::is_same_v<typename V::value_type, bf16_t>;
+  auto factors = register_factors<O>(scale, t, col);
+  auto const magnitude = [&](int i) {
+    if constexpr (folds) return in.magnitude(first + i);
+    else if constexpr (has_constant<O>)
+      return exact::multiply(in.magnitude_times(first + i, factors.encode), factors.decode);
+    else return in.magnitude_times(first + i, factors.decode);
+  };
+  [[maybe_unused]] auto const random = [&] {
+    if constexpr (random_bits != 0) return random_run<random_bits, Count>(how.rounding, index);
+    else return 0;
+  }();
+  for (int i = 0; i < Count; i += 8) {
+    if (i != 0 && i % alike == 0) factors = register_factors<O>(scale, t, col + i);
+    float magnitudes[8] = {};
+    for (int k = 0; k < 8; ++k) magnitudes[k] = magnitude(i + k);
+    if constexpr (random_bits == 0) {
+      for (float& each : magnitudes) each = ladder<element>::nearest(each);
+      out[i / 8] = is_nan ? 0u : gather_nibbles(magnitudes) | nibble_signs(in, first + i);
+    } else {
+      std::uint32_t signs[4] = {};
+      for (int k = 0; k < 4; ++k) signs[k] = in.signs(first + i + 2 * k);
+      constexpr float quarter = power_of_two(-element::spec.min_exponent() - 2);
+      std::uint32_t const codes = stochastic_codes<element, random_bits, is_centred<drawn_rounding<O>>, folds>(
+          magnitudes, folds ? exact::multiply(factors.decode, quarter) : quarter, signs,
+          random.words + i * random_bits / 32);
+      out[i / 8] = is_nan ? 0u : codes;
+    }
+  }
+}
+
+/// The codes of values [first, first + Count) of one block, from its column `col`, in packed words. A NaN scale gives
+/// codes 0.
+template <class O, int Count, class V>
+LOFT_HOST_DEVICE constexpr void encode_words(V const& in, int first, code<typename O::format::scale> const& scale,
+                                             int col, O const& how, tensor_scale t, std::uint64_t index,
+                                             std::uint32_t* out) noexcept {
+  using format = typename O::format;
+  using element = typename format::element;
+  constexpr int bits = element::spec.bits(), alike = min(Count, factor_cols<format>);
+  static_assert(Count * bits % 32 == 0, "a lane's codes fill whole words");
+  [[maybe_unused]] bool const is_nan = is_nan_scale<format>(scale);
+  constexpr bool machine_has_it = converts_pairs<O> && bits == 4;
+  if constexpr (!machine_has_it && has_pair_codes<element, typename V::value_type> &&
+                is_power_of_two_format<typename format::scale> && !has_constant<O> && climbs<O> &&
+                ladder_bits<drawn_rounding<O>> == 0) {
+    int const exponent = static_cast<int>(scale) - format::scale::spec.bias;
+    bool const inside = exponent >= -119 && exponent <= 115;
+    if (inside) {
+      for (int i = 0; i < Count; i += 8) out[i / 8] = encode_bf16_pairs<element>(in.words + (first + i) / 2, exponent);
+      return;
+    }
+  }
+  if constexpr (climbs<O> && !machine_has_it) {
+    encode_words_by_ladder<O, Count>(in, first, scale, col, how, t, index, out);
+  } else if constexpr (converts_pairs<O>) {
+    for (int i = 0; i < Count * bits / 32; ++i) out[i] = 0;
+    auto factors = register_factors<O>(scale, t, col);
+    for (int i = 0; i < Count; i += 2) {
+      if (i != 0 && i % alike == 0) factors = register_factors<O>(scale, t, col + i);
+      float pair[2] = {in[first + i], in[first + i + 1]};
+      for (float& value : pair) {
+        if constexpr (has_constant<O>) value = exact::multiply(value, factors.encode);
+        value = is_nan ? 0.0f : exact::multiply(value, factors.decode);
+      }
+      std::uint32_t const codes = native::encode_pair<element>(pair[0], pair[1]);
+      if constexpr (bits == 6) {
+        std::uint32_t const packed = (codes & 63u) | (codes >> 8 & 63u) << 6;
+        int const at = i * bits;
+        out[at / 32] |= packed << at % 32;
+        if (at % 32 > 20) out[at / 32 + 1] |= packed >> (32 - at % 32);
+      } else {
+        out[i * bits / 32] |= codes << i * bits % 32;
+      }
+    }
+  } else {
+    encode_words_by_span<O, Count>(in, first, scale, col, how, t, index, out);
+  }
+}
+
+}  // namespace detail
+}  // namespace loft
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a scale rule is: the ScaleRule concept, and the block maximum taken apart. Its models are in scaling.hpp.
+// Source: design section 1; OCP MX 1.0 section 6.3 for power-of-two scales.
+#ifndef LOFT_BLOCK_SCALE_RULE_HPP
+#define LOFT_BLOCK_SCALE_RULE_HPP
+
+#include <concepts>
+#include <cstdint>
+
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/number/convert.hpp"
+#include "loft/number/format.hpp"
+
+namespace loft {
+
+/// The factor that takes a tensor into the range of its block scales, and its inverse, each rounded to float.
+struct tensor_scale {
+  float encode = 1, decode = 1;
+};
+
+/// The largest finite value of F.
+template <Format F>
+inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.max_code()));
+
+/// True for the formats with a float scale for the whole tensor (member `has_tensor_scale`).
+template <class B>
+inline constexpr bool has_tensor_scale = requires {
+  requires B::has_tensor_scale;
+};
+
+/// A scale rule gives the code of a block's scale: `scale<B>(amax, t)`, where B is the block format, `amax` the largest
+/// finite magnitude of the block, 0 for a block of zeros, and `t` the tensor's scale, 1 where B has none.
+///
+/// Laws: a block of zeros gets code 0; the result never decodes to NaN or infinity. A rule may also have
+///   candidates, and scale<B>(amax, t, candidate): several scales, of which the one with the least error over the
+///     block is taken, the first of equals; `error` is how it is measured (squared_error if not said);
+///   statistic<B>, and scale<B>(statistic, t): what it wants to know of a block in the place of its maximum;
+///   ceiling: the largest block scale that a two-level format aims at (the format's largest if not said);
+///   constant: a factor of all values that belongs to the rule and is stored nowhere;
+///   correction_group, and corrected<B>(scale, factor, index): what is stored in the place of a scale when the codes
+///     are made. `factor` is that of the block's group, correction_group neighbours of a row: the sum of x^2 over that
+///     of x * q, x the values and q what their codes decode to with the scales they were made with, both in double; 1
+///     where one of the sums is not positive and finite. `index` is that of the block's first element.
+template <class Rule, class B>
+concept ScaleRule = requires(Rule const rule, float amax, tensor_scale t) {
+  { rule.template scale<B>(amax, t) } -> std::same_as<code<typename B::scale>>;
+}
+|| requires(Rule const rule, float amax, tensor_scale t, int candidate) {
+  { rule.template scale<B>(amax, t, candidate) } -> std::same_as<code<typename B::scale>>;
+}
+|| requires(Rule const rule, typename Rule::template statistic<B> const& statistic, tensor_scale t) {
+  { rule.template scale<B>(statistic, t) } -> std::same_as<code<typename B::scale>>;
+};
+
+namespace detail {
+
+/// True where a scale format holds powers of two and nothing else, as E8M0 does.
+template <Format F>
+inline constexpr bool is_power_of_two_format = requires {
+  requires F::spec.mantissa_bits == 0 && !F::spec.has_zero;
+};
+
+/// The code of 2^exponent, clamped to the format's range.
+template <Format F>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> power_of_two_code(int exponent) noexcept {
+  static_assert(is_power_of_two_format<F>, "this scale rule gives powers of two: it needs a scale format like e8m0");
+  constexpr int most = static_cast<int>(F::spec.max_code());
+  return static_cast<code<F>>(min(max(exponent + F::spec.bias, 0), most));
+}
+
+/// a or b by masks. A condition becomes a branch where one side looks costly, and then no loop around it is vectorised.
+template <class W>
+LOFT_HOST_DEVICE constexpr W pick(bool first, W a, W b) noexcept {
+  W const mask = static_cast<W>(W{0} - static_cast<W>(first));
+  return static_cast<W>((a & mask) | (b & static_cast<W>(~mask)));
+}
+
+/// Exponent of a block maximum and its significand as a 1.23 fixed-point number. 0 has significand 0 and an exponent so
+/// small that every scale is clamped to code 0.
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr unpacked<std::uint32_t> split_amax(float amax) noexcept {
+  std::uint32_t const bits = magnitude_bits(amax);
+  bool const subnormal = bits < 0x80'0000u;
+  // The conversion from integer normalises a subnormal, whatever the build flushes.
+  auto const lifted = bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(bits)));
+  std::uint32_t const normal = pick(subnormal, lifted, bits);
+  return {(normal & 0x7f'ffffu) | (bits != 0 ? 0x80'0000u : 0u),
+          static_cast<int>(normal >> 23) - 127 - static_cast<int>(pick(subnormal, 149u, 0u)), false};
+}
+
+}  // namespace detail
+
+}  // namespace loft
+
+#endif

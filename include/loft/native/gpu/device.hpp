@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// What GPUs do in one instruction: the meaning of each function, and what the host computes for it, one lane alone.
+// A device pass finds the definitions in cuda.hpp or hip.hpp, which include this header. A pass without the instruction
+// has no definition, and says so by a constant that is false.
+#ifndef LOFT_NATIVE_GPU_DEVICE_HPP
+#define LOFT_NATIVE_GPU_DEVICE_HPP
+
+#include <cstdint>
+
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/number/format.hpp"
+
+namespace loft::native {
+
+/// f(0), f(1), ..., f(N - 1) written out: some compilers for GPUs leave loops over short arrays rolled, and put the
+/// arrays into memory. True where that is wanted.
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+inline constexpr bool unrolls_runs = true;
+#else
+inline constexpr bool unrolls_runs = false;
+#endif
+template <int N, int First = 0, class Function>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void unrolled(Function& f) noexcept {
+  if constexpr (N - First == 1) {
+    f(First);
+  } else if constexpr (N > First) {
+    unrolled<First + (N - First) / 2, First>(f);
+    unrolled<N, First + (N - First) / 2>(f);
+  }
+}
+
+/// encode<F>(low) and encode<F>(high), nearest even and saturated: two bytes, the first value in the low one. Formats
+/// of 4 bits: two nibbles of one byte. in: no NaN; for unsigned formats nothing below zero, nor -0.
+template <Format F>
+[[gnu::always_inline]] LOFT_HOST_DEVICE std::uint16_t encode_pair(float low, float high) noexcept;
+
+/// decode<F> of both codes of a pair, NaN and infinity included.
+template <Format F>
+[[gnu::always_inline]] LOFT_HOST_DEVICE void decode_pair(std::uint16_t pair, float& low, float& high) noexcept;
+
+/// pack<F> of encode<F>(values[i] / scale), nearest even and saturated: [32] -> six words. in: no NaN; `scale` is a
+/// power of two.
+template <Format F>
+[[gnu::always_inline]] LOFT_HOST_DEVICE void encode_32(float const* values, float scale, std::uint32_t* words) noexcept;
+
+/// Four e2m1 codes, the first in the low nibble, rounded up or down by the chip's own use of `random`, whose bits pairs
+/// of values share. NOT bit-equal to stochastic<> or anything else of this library; for those who want the instruction.
+LOFT_HOST_DEVICE std::uint16_t hardware_stochastic_e2m1x4(float x0, float x1, float x2, float x3,
+                                                          std::uint32_t random) noexcept;
+
+/// The `value` of lane (own lane ^ lane_mask), in trees that reduce over groups of lanes. All lanes of a wave call it
+/// that have not ended; only whole groups may have.
+LOFT_HOST_DEVICE std::uint32_t exchange(std::uint32_t value, int lane_mask) noexcept;
+
+/// a * b + c, rounded once to nearest even, subnormals kept.
+LOFT_HOST_DEVICE float fma(float a, float b, float c) noexcept;
+
+/// fma(a, b, c) clamped to [0, 1], NaN to 0: for numbers that become fixed point. A zero may have either sign.
+LOFT_HOST_DEVICE float fma_saturated(float a, float b, float c) noexcept;
+
+/// a * b + c and a + b, rounded once towards zero: with a large c they cut a number to fixed point.
+LOFT_HOST_DEVICE float fma_toward_zero(float a, float b, float c) noexcept;
+LOFT_HOST_DEVICE float add_toward_zero(float a, float b) noexcept;
+
+#if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+
+/// True where this pass has encode_pair<F> and decode_pair<F>: constants, for `if constexpr`.
+template <class F>
+inline constexpr bool has_pair_encode = false;
+template <class F>
+inline constexpr bool has_pair_decode = false;
+/// True where it has encode_32<F>.
+template <class F>
+inline constexpr bool has_encode_32 = false;
+/// True where it has hardware_stochastic_e2m1x4; and fma_toward_zero with add_toward_zero.
+inline constexpr bool has_hardware_stochastic = false;
+inline constexpr bool has_directed_rounding = false;
+
+[[gnu::always_inline]] LOFT_HOST_DEVICE inline std::uint32_t exchange(std::uint32_t value, int) noexcept {
+  return value;
+}
+[[gnu::always_inline]] LOFT_HOST_DEVICE inline float fma(float a, float b, float c) noexcept {
+  return __builtin_fmaf(a, b, c);
+}
+[[gnu::always_inline]] LOFT_HOST_DEVICE inline float fma_saturated(float a, float b, float c) noexcept {
+  auto const bits = bit_cast<std::uint32_t>(fma(a, b, c));
+  if (bits > detail::float_infinity) return 0.0f;
+  return bit_cast<float>(detail::min(bits, 0x3f80'0000u));
+}
+
+#endif
+
+}  // namespace loft::native
+
+#endif

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Lanes that hold a run of values together: the LaneGroup concept and its models, one_lane and lane_group.
+// Source: design section 6: nothing here knows how many lanes a warp or a wave has.
+#ifndef LOFT_NATIVE_GPU_LANE_GROUP_HPP
+#define LOFT_NATIVE_GPU_LANE_GROUP_HPP
+
+#include <concepts>
+#include <cstdint>
+
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/native/gpu/cuda.hpp"
+#include "loft/native/gpu/hip.hpp"
+#include "loft/native/gpu/pairs.hpp"
+
+namespace loft {
+
+/// A group of `size` lanes, a power of two, each with a part of the same run: lane `rank()` has the part that starts at
+/// rank() * (values a lane). `exchange(word, mask)` gives the word that the lane of rank `rank() ^ mask` passes at the
+/// same call; all lanes of the group, and of the groups that run with it, make the same calls.
+template <class G>
+concept LaneGroup = requires(G const group, std::uint32_t word) {
+  { G::size } -> std::convertible_to<int>;
+  { group.rank() } -> std::same_as<int>;
+  { group.exchange(word, 1) } -> std::same_as<std::uint32_t>;
+};
+
+/// A lane that holds the whole run.
+struct one_lane {
+  static constexpr int size = 1;
+  LOFT_HOST_DEVICE constexpr int rank() const noexcept { return 0; }
+  LOFT_HOST_DEVICE constexpr std::uint32_t exchange(std::uint32_t word, int) const noexcept { return word; }
+};
+
+/// `Lanes` neighbours of a warp or a wave, the first of which has a multiple of `Lanes` for its number. Device code
+/// only.
+template <int Lanes>
+struct lane_group {
+  static_assert(Lanes >= 1 && Lanes <= 32 && (Lanes & (Lanes - 1)) == 0,
+                "lane_group: a power of two up to 32, so that it fits every warp and wave");
+  static constexpr int size = Lanes;
+  LOFT_HOST_DEVICE int rank() const noexcept { return native::lane_index() % Lanes; }
+  LOFT_HOST_DEVICE std::uint32_t exchange(std::uint32_t word, int mask) const noexcept {
+    return native::exchange(word, mask);
+  }
+};
+
+namespace detail {
+
+/// The largest word of `Lanes` neighbours, in all of them.
+template <int Lanes, LaneGroup G>
+LOFT_HOST_DEVICE constexpr std::uint32_t largest_word(std::uint32_t word, G const& group) noexcept {
+  for (int mask = 1; mask < Lanes; mask *= 2) word = max(word, group.exchange(word, mask));
+  return word;
+}
+
+template <LaneGroup G>
+LOFT_HOST_DEVICE constexpr float exchange(float value, int mask, G const& group) noexcept {
+  return bit_cast<float>(group.exchange(bit_cast<std::uint32_t>(value), mask));
+}
+
+}  // namespace detail
+}  // namespace loft
+
+#endif

@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// One number: formats, roundings, encode, decode, minifloat; and arrays of numbers and of packed codes.
+#ifndef LOFT_NUMBER_HPP
+#define LOFT_NUMBER_HPP
+
+#include "loft/array/bulk.hpp"
+#include "loft/array/packing.hpp"
+#include "loft/number/convert.hpp"
+#include "loft/number/format.hpp"
+#include "loft/number/formats.hpp"
+#include "loft/number/minifloat.hpp"
+#include "loft/number/random.hpp"
+#include "loft/number/rounding.hpp"
+
+#endif

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+// The L2 norm of a tensor in an order that every machine can follow to the bit, and its count of non-finite elements.
+// Source: design sections 2 and 5; the square of a float is exact in double, so nothing overflows and nothing is lost.
+#ifndef LOFT_STABILITY_NORM_HPP
+#define LOFT_STABILITY_NORM_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
+#include "loft/core/status.hpp"
+
+namespace loft {
+
+/// The order of a norm's sum. It is part of the result, and fits a vector unit as well as the lanes of a GPU.
+///
+/// Elements come in index order, in chunks. Inside a chunk element i is added to accumulator (i / 16 % 32) * 8 + i % 8;
+/// every accumulator starts at 0 and takes its elements in index order. Then the accumulators of all chunks, one
+/// chunk's after the other's, are added as one binary tree by neighbours, a[i] = a[2i] + a[2i+1], until one number is
+/// left. What is missing at the end counts as +0, so a level of one number changes nothing.
+///
+/// So a lane that holds 16 neighbours has eight accumulators and their branch of the tree, 32 lanes have a chunk, and
+/// whoever has 2^k chunks from a multiple of 2^k on may add them alone.
+namespace norm_order {
+inline constexpr int chunk = 4096, accumulators = 256, neighbours = 16;
+}
+
+/// What one shard of a tensor, on one rank, gives to its norm. Plain doubles that add up: one SUM all-reduce over them
+/// is all the communication that a norm needs, and every rank then holds the same numbers.
+struct norm_partial {
+  double sum_of_squares = 0;  ///< over the finite elements
+  double nonfinite = 0;       ///< elements that are NaN or infinite, counted
+
+  LOFT_HOST_DEVICE friend constexpr norm_partial operator+(norm_partial a, norm_partial b) noexcept {
+    return {exact::sum(a.sum_of_squares, b.sum_of_squares), exact::sum(a.nonfinite, b.nonfinite)};
+  }
+  LOFT_HOST_DEVICE friend constexpr bool operator==(norm_partial const&, norm_partial const&) noexcept = default;
+};
+
+namespace detail {
+
+/// The magnitude of an element as float bits. Subnormals survive, whatever the build does to them in arithmetic.
+template <class T>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t norm_bits(T const& x) noexcept {
+  static_assert(std::is_same_v<T, float> || !std::is_arithmetic_v<T>,
+                "a norm is taken of floats, or of numbers that are floats exactly: double and integers are not");
+  return magnitude_bits(static_cast<float>(x));
+}
+
+/// The square of an element given by norm_bits, exact; 0 for NaN and infinity.
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr double norm_square(std::uint32_t bits) noexcept {
+  auto const kept_if = [bits](bool yes) { return bits & (0u - static_cast<std::uint32_t>(yes)); };  // no branch
+  std::uint32_t const normal = kept_if(bits - float_least_normal < float_infinity - float_least_normal);
+  std::uint32_t const subnormal = kept_if(bits < float_least_normal);
+  double const value = static_cast<double>(bit_cast<float>(normal)) +
+                       static_cast<double>(static_cast<std::int32_t>(subnormal)) * 0x1p-149;  // one of the two is 0
+  return value * value;
+}
+
+/// The sum of N numbers as a tree by neighbours. N: a power of two.
+template <int N>
+LOFT_HOST_DEVICE constexpr double norm_tree(double (&values)[N]) noexcept {
+  static_assert(N > 0 && (N & (N - 1)) == 0, "the tree is over a power of two of numbers");
+  if constexpr (N == 1) {
+    return values[0];
+  } else {
+    exact::settle(values);
+    double halves[N / 2];
+    for (int i = 0; i < N / 2; ++i) halves[i] = values[2 * i] + values[2 * i + 1];
+    return norm_tree(halves);
+  }
+}
+
+/// Elements that meet all accumulators: each takes two.
+inline constexpr int norm_round = 2 * norm_order::accumulators;
+
+/// Adds the squares of a round of magnitudes to the accumulators of their chunk.
+template <class Square>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void add_norm_round(std::uint32_t const (&bits)[norm_round],
+                                                                      double (&sums)[norm_order::accumulators],
+                                                                      Square square) noexcept {
+  constexpr int lane = norm_order::neighbours / 2;
+  for (int half = 0; half < norm_order::neighbours; half += lane) {
+    for (int first = 0; first < norm_order::accumulators; first += lane)
+      for (int i = 0; i < lane; ++i) sums[first + i] += square(bits[2 * first + half + i]);
+    exact::settle(sums);
+  }
+}
+
+// Source: a pointer, or what is added to and indexed like one.
+
+/// The sum of a whole chunk's squares, or nothing where an element is subnormal, NaN or infinite.
+template <class Source>
+LOFT_HOST_DEVICE constexpr bool norm_of_plain_chunk(Source values, double& result) noexcept {
+  double sums[norm_order::accumulators] = {};
+  std::uint32_t least = ~0u;  // of the magnitudes less one, where 0 is the largest
+  for (int first = 0; first < norm_order::chunk; first += norm_round) {
+    std::uint32_t bits[norm_round];
+    for (int i = 0; i < norm_round; ++i) {
+      bits[i] = norm_bits(values[first + i]);
+      least = min(least, bits[i] - 1);
+    }
+    add_norm_round(bits, sums, [](std::uint32_t magnitude) {
+      double const value = static_cast<double>(bit_cast<float>(magnitude));
+      return value * value;
+    });
+  }
+  result = norm_tree(sums);
+  return least >= float_least_normal - 1 && bit_cast<std::uint64_t>(result) < double_infinity_bits;
+}
+
+/// The sum of one chunk's squares, whatever its elements; counts what is not finite. count: up to norm_order::chunk.
+template <class Source>
+LOFT_HOST_DEVICE constexpr double norm_of_chunk(Source values, int count, std::int64_t& nonfinite) noexcept {
+  double result = 0;
+  if (!constant_evaluated() && count == norm_order::chunk && norm_of_plain_chunk(values, result)) return result;
+  double sums[norm_order::accumulators] = {};
+  for (int first = 0; first < count; first += norm_round) {
+    std::uint32_t bits[norm_round] = {};
+    std::int32_t found = 0;
+    for (int i = 0; i < min(norm_round, count - first); ++i) {
+      bits[i] = norm_bits(values[first + i]);
+      found += bits[i] >= float_infinity ? 1 : 0;
+    }
+    add_norm_round(bits, sums, [](std::uint32_t magnitude) { return norm_square(magnitude); });
+    nonfinite += found;
+  }
+  return norm_tree(sums);
+}
+
+/// The trees of chunks are kept like the digits of their number: two of one size are added at once.
+template <class Source>
+LOFT_HOST_DEVICE constexpr norm_partial partial_of(Source values, std::int64_t count) noexcept {
+  double trees[52] = {};  // of 2^level chunks
+  std::int64_t chunks = 0, nonfinite = 0;
+  for (std::int64_t left = count; left > 0; left -= norm_order::chunk, ++chunks) {
+    auto const length = static_cast<int>(min<std::int64_t>(norm_order::chunk, left));
+    double sum = norm_of_chunk(values + chunks * norm_order::chunk, length, nonfinite);
+    int level = 0;
+    for (; (chunks >> level & 1) != 0; ++level) sum = exact::sum(trees[level], sum);
+    trees[level] = sum;
+  }
+  double sum = 0;
+  for (int level = 0; chunks >> level != 0; ++level)
+    if ((chunks >> level & 1) != 0) sum = exact::sum(trees[level], sum);
+  return {sum, static_cast<double>(nonfinite)};
+}
+
+}  // namespace detail
+
+/// What a run of numbers gives to a norm: `count` of them from `values`; none where count is 0 or below.
+///
+/// in: floats, or numbers that are floats exactly (minifloats). error: each addition is rounded once in double, in the
+/// order of norm_order; the squares are exact. NaN and infinity are counted and left out; -0 is 0.
+template <class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr norm_partial partial_norm(T const* values, std::int64_t count) noexcept {
+  return detail::partial_of(values, count);
+}
+
+/// The norm that partials, added up over shards and ranks, come to: infinite where an element was not finite.
+///
+/// error: rounded once from the sum of squares. A sum that is NaN or negative, which no addition of partials gives, is
+/// infinite too.
+[[nodiscard]] LOFT_HOST_DEVICE inline double norm_of(norm_partial p) noexcept {
+  std::uint64_t const bits = bit_cast<std::uint64_t>(exact::sum(p.sum_of_squares, 0.0));  // -0 is 0
+  bool const counted = bit_cast<std::uint64_t>(p.nonfinite) << 1 != 0;
+  if (counted || bits >= detail::double_infinity_bits) return bit_cast<double>(detail::double_infinity_bits);
+  return exact::square_root(p.sum_of_squares);
+}
+
+/// What to multiply a gradient with so that its norm is at most `limit` > 0: min(1, limit / norm). 1 for a norm that is
+/// not finite: no factor mends such a gradient, and 0 would hide it. error: rounded once.
+[[nodiscard]] LOFT_HOST_DEVICE constexpr double clip_factor(double norm, double limit) noexcept {
+  bool const finite = bit_cast<std::uint64_t>(norm) < detail::double_infinity_bits;
+  return finite && norm > limit ? exact::quotient(limit, norm) : 1.0;
+}
+
+/// A run of numbers in somebody's memory: one tensor, or one part of a sharded one.
+template <class T>
+struct norm_input {
+  T const* values;
+  std::int64_t count;
+};
+
+/// One partial for each tensor of a list. A mistake is found before the first write.
+template <class T>
+[[nodiscard]] constexpr status partial_norms(std::span<norm_input<T> const> tensors,
+                                             std::span<norm_partial> out) noexcept {
+  if (tensors.size() != out.size()) return status::norm_count_mismatch;
+  for (auto const& t : tensors) {
+    if (t.count < 0) return status::negative_extent;
+    if (t.count > 0 && t.values == nullptr) return status::null_pointer;
+  }
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = partial_norm(tensors[i].values, tensors[i].count);
+  return status::ok;
+}
+
+/// One norm for each partial.
+[[nodiscard]] inline status norms_of(std::span<norm_partial const> partials, std::span<double> out) noexcept {
+  if (partials.size() != out.size()) return status::norm_count_mismatch;
+  for (std::size_t i = 0; i < out.size(); ++i) out[i] = norm_of(partials[i]);
+  return status::ok;
+}
+
+}  // namespace loft
+
+#endif

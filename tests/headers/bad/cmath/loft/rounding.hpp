@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// A control of the level check: a generic header that includes <cmath>.
-#pragma once
-#include <cmath>

@@ -1,0 +1,3 @@
+// SPDX-License-Identifier: Apache-2.0
+// A control of the floors: the facade.
+#pragma once

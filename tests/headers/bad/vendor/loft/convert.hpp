@@ -1,4 +1,0 @@
-// SPDX-License-Identifier: Apache-2.0
-// A control of the level check: a generic header that includes a header of a vendor.
-#pragma once
-#include <cuda_fp8.h>
