@@ -34,14 +34,14 @@ std::vector<float> fake(std::vector<float> const& x, shape s, Operand const& how
 template <class Layout, class Operand>
 any_buffers<typename Operand::format, Layout> quantized(std::vector<float> const& x, shape s, Operand const& how) {
   any_buffers<typename Operand::format, Layout> q(s.rows, s.cols);
-  if (loft::quantize(view_of(x, s), q.view(), how, Layout{}) != status::ok) q.tensor_scale = -1;
+  if (loft::quantize(view_of(x, s), q.view(), how) != status::ok) q.tensor_scale = -1;
   return q;
 }
 
 template <class Layout, class Operand, class Buffers>
 std::vector<float> decoded(Buffers& q, shape s, Operand const& how) {
   std::vector<float> y(static_cast<std::size_t>(s.rows * s.cols));
-  if (loft::dequantize(q.view(), into(y, s), how, Layout{}) != status::ok) y.clear();
+  if (loft::dequantize(q.view(), into(y, s), how) != status::ok) y.clear();
   return y;
 }
 
@@ -417,11 +417,11 @@ glue_result<B, Layout> glue() {
   bool ok = true;
   for (std::int64_t row = 0; row < s.rows; row += step) {
     row_range const range{row, std::min(step, s.rows - row)};
-    ok = ok && loft::quantize(view_of(x, s), parts.view(), how, Layout{}, range) == status::ok;
+    ok = ok && loft::quantize(view_of(x, s), parts.view(), how, range) == status::ok;
     ok = ok && loft::fake_quantize(view_of(x, s), into(pieces, s), how, range) == status::ok;
-    ok = ok && loft::dequantize(whole.view(), into(unpacked, s), how, Layout{}, range) == status::ok;
+    ok = ok && loft::dequantize(whole.view(), into(unpacked, s), how, range) == status::ok;
   }
-  ok = ok && loft::quantize(view_of(x, s), first.view(), how, Layout{}, row_range{0, step}) == status::ok;
+  ok = ok && loft::quantize(view_of(x, s), first.view(), how, row_range{0, step}) == status::ok;
   glue_result<B, Layout> result{ok && parts == whole, differing(pieces, all) == 0 && differing(unpacked, all) == 0,
                                 true, parts.margins_are_clean() && whole.margins_are_clean()};
   for (std::int64_t c = 0; c < s.cols; ++c)
@@ -451,9 +451,9 @@ TEST_CASE("a range of rows without columns is ok and touches nothing") {
     loft::matrix_view<float const> const in{nullptr, B::shape.rows + 3, 0, 7};
     loft::matrix_view<float> const out{nullptr, B::shape.rows + 3, 0, 7, 2};
     row_range const range{B::shape.rows, -1};
-    CHECK(loft::quantize(in, q.view(), with<B>{}, loft::row_major{}, range) == status::ok);
+    CHECK(loft::quantize(in, q.view(), with<B>{}, range) == status::ok);
     CHECK(loft::fake_quantize(in, out, with<B>{}, range) == status::ok);
-    CHECK(loft::dequantize(q.view(), out, with<B>{}, loft::row_major{}, range) == status::ok);
+    CHECK(loft::dequantize(q.view(), out, with<B>{}, range) == status::ok);
     CHECK(q.untouched());
   });
 }

@@ -200,7 +200,7 @@ void run(reader& bytes, Operand how) {
   bool const pointers = empty || missing < 0 || (missing == 2 && !loft::has_tensor_scale<B>);
   bool const fits = sizes && cols % rotation == 0 && !bad_amax && valid_range(range, rows, B::shape.rows, end);
   auto const as_const = loft::matrix_view<T const>(in.view());
-  status const done = loft::quantize(as_const, view, how, Layout{}, range);
+  status const done = loft::quantize(as_const, view, how, range);
   require((done == status::ok) == (fits && pointers), "quantize accepts exactly what is documented");
   if (done != status::ok || empty || range.first == end)
     require(q.untouched(), "a refused or empty call writes nothing");
@@ -212,7 +212,7 @@ void run(reader& bytes, Operand how) {
   if (done != status::ok || empty) return;
   std::vector<float> decoded(static_cast<std::size_t>(rows * cols), -5.0f);
   loft::quantized_view<B const> const stored = view;
-  require(loft::dequantize(stored, loft::matrix_view<float>{decoded.data(), rows, cols, cols}, how, Layout{}, range) ==
+  require(loft::dequantize(stored, loft::matrix_view<float>{decoded.data(), rows, cols, cols}, how, range) ==
               status::ok,
           "what was quantized can be decoded");
   for (std::int64_t r = 0; r < rows; ++r) {

@@ -72,9 +72,9 @@ struct refusals {
   template <class Operand>
   void expect_of_all(status wanted, fixture<typename Operand::format>& f, Operand const& how, row_range range = {}) {
     using B = typename Operand::format;
-    expect<B>(wanted, f, [&](auto& g) { return loft::quantize(g.in, g.q.view(), how, loft::row_major{}, range); });
-    expect<B>(wanted, f, [&](auto& g) { return loft::quantize(g.in, g.q.view(), how, loft::tiled_128x4{}, range); });
-    expect<B>(wanted, f, [&](auto& g) { return loft::dequantize(g.q.view(), g.to, how, loft::row_major{}, range); });
+    expect<B>(wanted, f, [&](auto& g) { return loft::quantize(g.in, g.q.view(), how, range); });
+    expect<B>(wanted, f, [&](auto& g) { return loft::quantize(g.in, g.q.view(), how, range); });
+    expect<B>(wanted, f, [&](auto& g) { return loft::dequantize(g.q.view(), g.to, how, range); });
     expect<B>(wanted, f, [&](auto& g) { return loft::fake_quantize(g.in, g.to, how, range); });
   }
 };
@@ -258,13 +258,13 @@ TEST_CASE("calls on tensors allocate nothing") {
     loft::operand<B> const how{};
     std::int64_t const before = allocations;
     int refused = 0;
-    refused += loft::quantize(in, q.view(), how, loft::tiled_128x4{}) != status::ok;
-    refused += loft::quantize(across, turned.view(), how, loft::tiled_128x4{}) != status::ok;
-    refused += loft::dequantize(q.view(), out, how, loft::tiled_128x4{}) != status::ok;
-    refused += loft::dequantize(turned.view(), down, how, loft::tiled_128x4{}) != status::ok;
+    refused += loft::quantize(in, q.view(), how) != status::ok;
+    refused += loft::quantize(across, turned.view(), how) != status::ok;
+    refused += loft::dequantize(q.view(), out, how) != status::ok;
+    refused += loft::dequantize(turned.view(), down, how) != status::ok;
     refused += loft::fake_quantize(in, out, how) != status::ok;
     refused += loft::fake_quantize(across, down, how) != status::ok;
-    refused += loft::matmul(loft::rows_of(q.view(), loft::tiled_128x4{}), in, square) != status::ok;
+    refused += loft::matmul(loft::rows_of(q.view()), in, square) != status::ok;
     std::int64_t const after = allocations;
     CHECK(refused == 0);
     CHECK(after == before);

@@ -173,11 +173,11 @@ TEST_CASE("candidates, saturation and layouts with runs that blocks do not divid
     std::vector<scale> tiled(count), expected_scales(count);
     float t = 0;
     loft::quantized_view<B> const to{codes.data(), tiled.data(), &t, rows, cols};
-    REQUIRE(loft::quantize(in, to, how, loft::tiled_128x4{}) == status::ok);
+    REQUIRE(loft::quantize(in, to, how) == status::ok);
     CHECK(codes == a.codes);
     for (int part = 0; part < 2; ++part) {  // ranges of rows glue
       loft::row_range const range{part == 0 ? 0 : 16, part == 0 ? 16 : -1};
-      REQUIRE(loft::quantize(in, a.view(), how, loft::row_major{}, range) == status::ok);
+      REQUIRE(loft::quantize(in, a.view(), how, range) == status::ok);
     }
     CHECK(a == b);
   };

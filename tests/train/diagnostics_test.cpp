@@ -220,8 +220,8 @@ TEST_CASE("scales with levels, tiled scales, transposed views, bf16 inputs") {
   std::vector<std::uint8_t> tiled(static_cast<std::size_t>(loft::scale_count<loft::mxfp4, loft::tiled_128x4>(37, 128)));
   auto view = q.codes.view();
   view.scales = tiled.data();
-  REQUIRE(loft::quantize(view_of(x, s), view, q.how, loft::tiled_128x4{}) == status::ok);
-  REQUIRE(loft::split_error(view_of(x, s), view, other, q.how, loft::tiled_128x4{}) == status::ok);
+  REQUIRE(loft::quantize(view_of(x, s), view, q.how) == status::ok);
+  REQUIRE(loft::split_error(view_of(x, s), view, other, q.how) == status::ok);
   CHECK(other.total() == parts.total());
 
   std::vector<float> columns(x.size());

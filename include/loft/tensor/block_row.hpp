@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/quantize_block.hpp"
-#include "loft/core/config.hpp"
-#include "loft/block/correction.hpp"
-#include "loft/native/host/blocks.hpp"
 #include "loft/array/packing.hpp"
+#include "loft/block/correction.hpp"
+#include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/native/host/blocks.hpp"
+#include "loft/tensor/checks.hpp"
+#include "loft/tensor/quantized.hpp"
 #include "loft/tensor/staging.hpp"
 #include "loft/tensor/view.hpp"
 
@@ -40,8 +42,7 @@ template <int N, class O, class T>
 LOFT_HOST_DEVICE constexpr void load_span(matrix_view<T> in, std::int64_t row, std::int64_t first, int count,
                                           O const& how, float* values) noexcept {
   T const* const source = &in(row, first);
-  if constexpr (rotates<O> && std::is_same_v<std::remove_const_t<T>, float> &&
-                O::policy == nonfinite::propagate)
+  if constexpr (rotates<O> && std::is_same_v<std::remove_const_t<T>, float> && O::policy == nonfinite::propagate)
     if (in.col_stride == 1) return rotate_runs(how, source, count, values);
   int done = 0;
   if constexpr (requires { typename T::format; })
@@ -78,7 +79,7 @@ template <class O, class T>
 LOFT_HOST_DEVICE constexpr float tensor_amax(matrix_view<T> in, O const& how) noexcept {
   std::uint32_t result = 0;
   for_parts<O>(in, origin{0, 0, in.cols},
-                     [&](auto part, origin) { result = max(result, finite_amax_bits(part, how)); });
+               [&](auto part, origin) { result = max(result, finite_amax_bits(part, how)); });
   return bit_cast<float>(result);
 }
 
@@ -109,8 +110,8 @@ LOFT_HOST_DEVICE constexpr tensor_scale choose_tensor_scale(matrix_view<T> in, O
 /// What a band's values are held as: where nothing happens to a number but its encoding, the number itself, else a
 /// float.
 template <class O, class T>
-using held_value = std::conditional_t<rotation_size<O> == 1 && O::policy == nonfinite::propagate &&
-                                          !has_statistic<O> && candidates<O> == 1,
+using held_value = std::conditional_t<rotation_size<O> == 1 && O::policy == nonfinite::propagate && !has_statistic<O> &&
+                                          candidates<O> == 1,
                                       std::remove_const_t<T>, float>;
 
 /// The one of two numbers that has the larger magnitude, without its sign. NaN is above infinity.
@@ -135,8 +136,8 @@ struct band {
   using value = held_value<O, T>;
   static constexpr int width = span_cols<O>, block_cols = format::shape.cols, blocks = width / block_cols;
   /// Nothing happens to the values: they are used where they lie.
-  static constexpr bool in_place = rotation_size<O> == 1 && O::policy == nonfinite::propagate &&
-                                   std::is_same_v<value, std::remove_const_t<T>>;
+  static constexpr bool in_place =
+      rotation_size<O> == 1 && O::policy == nonfinite::propagate && std::is_same_v<value, std::remove_const_t<T>>;
 
   matrix_view<T> in;
   O const& how;
@@ -269,45 +270,38 @@ template <class O, class T, class Sink>
   for_bands(in, t, how, from, [&](auto& here, auto const* scales) { here.encode(scales, sink); });
 }
 
-/// The place of the scale of the block in row `row` of the tensor and column `block_col` of the grid.
-template <class B, ScaleLayout Layout>
-LOFT_HOST_DEVICE constexpr std::int64_t scale_index(std::int64_t row, std::int64_t block_col,
-                                                    std::int64_t cols) noexcept {
-  return Layout::index(scale_row<B, Layout>(row), block_col, ceil_div(cols, B::shape.cols));
-}
-
 /// Zeroes the padding of the scales of a range of rows, and below the last row what is left of its tile.
-template <class B, ScaleLayout Layout>
-LOFT_HOST_DEVICE constexpr void pad_scales(quantized_view<B> out, row_range range) noexcept {
-  if constexpr (Layout::tile_rows != 1 || Layout::tile_cols != 1) {
-    std::int64_t const cols = ceil_div(out.cols, B::shape.cols), padded = round_up(cols, Layout::tile_cols);
-    std::int64_t const last = range.first + range.count - 1, end = scale_row<B, Layout>(last) + 1;
-    std::int64_t const below = last + 1 == out.rows ? round_up(end, Layout::tile_rows) : end;
-    for (std::int64_t row = scale_row<B, Layout>(range.first); row < below; ++row)
-      for (std::int64_t col = row < end ? cols : 0; col < padded; ++col) out.scales[Layout::index(row, col, cols)] = {};
+template <class B, ScaleLayout L>
+LOFT_HOST_DEVICE constexpr void pad_scales(quantized_view<B, L> out, row_range range) noexcept {
+  scale_grid<B, L> const grid{out.rows, out.cols};
+  if constexpr (grid.is_padded) {
+    std::int64_t const last = range.first + range.count - 1, end = grid.row_of(last) + 1;
+    std::int64_t const below = last + 1 == out.rows ? grid.padded_rows() : end;
+    for (std::int64_t row = grid.row_of(range.first); row < below; ++row)
+      for (std::int64_t col = row < end ? grid.cols : 0; col < grid.padded_cols(); ++col)
+        out.scales[L::index(row, col, grid.rows, grid.cols)] = {};
   }
 }
 
 /// Writes the scales of one row's span to their places in the layout.
-template <class B, ScaleLayout Layout>
-LOFT_HOST_DEVICE constexpr void store_scales(quantized_view<B> out, std::int64_t row, std::int64_t first, int count,
+template <class B, ScaleLayout L>
+LOFT_HOST_DEVICE constexpr void store_scales(quantized_view<B, L> out, std::int64_t row, std::int64_t first, int count,
                                              code<typename B::scale> const* scales) noexcept {
-  if (!Layout::repeats_rows && row % B::shape.rows != 0) return;
+  if (!L::repeats_rows && row % B::shape.rows != 0) return;
+  scale_grid<B, L> const grid{out.rows, out.cols};
   int const blocks = (count + B::shape.cols - 1) / B::shape.cols;
-  if constexpr (std::is_same_v<Layout, row_major>) {
-    auto* const to = out.scales + scale_index<B, Layout>(row, first / B::shape.cols, out.cols);
+  if constexpr (std::is_same_v<L, row_major>) {
+    auto* const to = out.scales + grid.place(row, first / B::shape.cols);
     for (int b = 0; b < blocks; ++b) to[b] = scales[b];
   } else {
-    for (int b = 0; b < blocks; ++b)
-      out.scales[scale_index<B, Layout>(row, first / B::shape.cols + b, out.cols)] = scales[b];
+    for (int b = 0; b < blocks; ++b) out.scales[grid.place(row, first / B::shape.cols + b)] = scales[b];
   }
 }
 
 /// Decodes one row's span and undoes the rotation. Packed: as decode_span.
 template <bool Packed, class O, class C>
 LOFT_HOST_DEVICE constexpr void decode_values(C const* codes, code<typename O::format::scale> const* scales,
-                                              float tensor_decode, O const& how, int count,
-                                              float* values) noexcept {
+                                              float tensor_decode, O const& how, int count, float* values) noexcept {
   decode_span<typename O::format, span_cols<O>, Packed>(codes, count, scales, tensor_decode, values);
   if constexpr (rotates<O>) {
     invert_runs(how.rotation, values, count);
@@ -319,8 +313,8 @@ LOFT_HOST_DEVICE constexpr void decode_values(C const* codes, code<typename O::f
 /// The same, to where the span goes: `count` elements from (row, first) on.
 template <bool Packed, class O, class C>
 LOFT_HOST_DEVICE constexpr void decode_row(C const* codes, code<typename O::format::scale> const* scales,
-                                           float tensor_decode, O const& how, matrix_view<float> out,
-                                           std::int64_t row, std::int64_t first, int count) noexcept {
+                                           float tensor_decode, O const& how, matrix_view<float> out, std::int64_t row,
+                                           std::int64_t first, int count) noexcept {
   auto const decode = [&](float* values) { decode_values<Packed>(codes, scales, tensor_decode, how, count, values); };
   if constexpr (!uses_tiles<O>) {
     if (out.col_stride != 1) return write_span<span_cols<O>>(out, row, first, count, decode);

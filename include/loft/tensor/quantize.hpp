@@ -7,12 +7,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/quantize_block.hpp"
-#include "loft/core/config.hpp"
 #include "loft/array/packing.hpp"
-#include "loft/tensor/staging.hpp"
+#include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
 #include "loft/tensor/block_row.hpp"
+#include "loft/tensor/checks.hpp"
+#include "loft/tensor/quantized.hpp"
+#include "loft/tensor/staging.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
@@ -34,15 +36,13 @@ template <class O, class T>
 ///
 /// in: any strides; float or a minifloat. `range`: the rows to work on; a computed tensor amax is always that of all
 /// rows.
-/// out: buffers of codes_bytes<B>, at any address, and scale_count<B, Layout>, written completely for the rows of the
+/// out: buffers of codes_bytes<B>, at any address, and scale_count<B, L>, written completely for the rows of the
 /// range; padding is zero; `tensor_scale` receives the decoding factor. The element index that stochastic rounding sees
 /// is row * cols + col. rounds, NaN, infinity, -0: as quantize_block. An empty tensor is ok and writes nothing.
 /// error: a status other than ok, with nothing written. source: design section 3.
-template <class O, class T, ScaleLayout Layout = row_major>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status quantize(matrix_view<T> in,
-                                                         quantized_view<typename O::format> out,
-                                                         O const& how = {}, Layout = {},
-                                                         row_range range = {}) noexcept {
+template <class O, class T, ScaleLayout L>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status quantize(matrix_view<T> in, quantized_view<typename O::format, L> out,
+                                                         O const& how = {}, row_range range = {}) noexcept {
   using format = typename O::format;
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
   if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
@@ -52,14 +52,14 @@ template <class O, class T, ScaleLayout Layout = row_major>
   if (range.count == 0 || in.cols == 0) return status::ok;
   tensor_scale const t = detail::choose_tensor_scale(in, how);
   if constexpr (has_tensor_scale<format>) *out.tensor_scale = t.decode;
-  detail::pad_scales<format, Layout>(out, range);
+  detail::pad_scales(out, range);
   std::int64_t const row_bytes = packed_bytes<typename format::element>(in.cols);
   auto const store = [&](std::int64_t row, std::int64_t first, int count, auto const* scales, auto encode) {
     encode(std::true_type{}, out.codes + row * row_bytes + packed_bytes<typename format::element>(first));
-    detail::store_scales<format, Layout>(out, row, first, count, scales);
+    detail::store_scales(out, row, first, count, scales);
   };
   detail::for_parts<O>(detail::submatrix(in, range.first, range.count, 0, in.cols), {range.first, 0, in.cols},
-                             [&](auto part, detail::origin at) { detail::quantize_part(part, t, how, at, store); });
+                       [&](auto part, detail::origin at) { detail::quantize_part(part, t, how, at, store); });
   return status::ok;
 }
 
@@ -68,10 +68,9 @@ template <class O, class T, ScaleLayout Layout = row_major>
 ///
 /// in: as `quantize` wrote it, in the same layout. out: float, any strides that do not overlap. A block with a NaN
 /// scale is all NaN. error: a status other than ok, with nothing written. source: design section 2.
-template <class O, class B, ScaleLayout Layout = row_major>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status dequantize(quantized_view<B> in, matrix_view<float> out,
-                                                           O const& how = {}, Layout = {},
-                                                           row_range range = {}) noexcept {
+template <class O, class B, ScaleLayout L>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status dequantize(quantized_view<B, L> in, matrix_view<float> out,
+                                                           O const& how = {}, row_range range = {}) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   static_assert(std::is_same_v<std::remove_const_t<B>, format>,
@@ -85,21 +84,21 @@ template <class O, class B, ScaleLayout Layout = row_major>
   if (range.count == 0 || in.cols == 0) return status::ok;
   float const tensor_decode = has_tensor_scale<format> ? *in.tensor_scale : detail::constant_of<O>().decode;
   std::int64_t const row_bytes = packed_bytes<element>(in.cols);
+  detail::scale_grid<format, L> const grid{in.rows, in.cols};
   auto const decode = [&](matrix_view<float> part, detail::origin at) {
     for (std::int64_t row = 0; row < part.rows; ++row) {
       for (std::int64_t first = 0; first < part.cols; first += width) {
         int const count = static_cast<int>(detail::min<std::int64_t>(width, part.cols - first));
         code<typename format::scale> scales[blocks];
         for (int b = 0; b < blocks && b * format::shape.cols < count; ++b)
-          scales[b] = in.scales[detail::scale_index<format, Layout>(
-              at.row + row, (at.col + first) / format::shape.cols + b, in.cols)];
+          scales[b] = in.scales[grid.place(at.row + row, (at.col + first) / format::shape.cols + b)];
         auto const* const codes = in.codes + (at.row + row) * row_bytes + packed_bytes<element>(at.col + first);
         detail::decode_row<true>(codes, scales, tensor_decode, how, part, row, first, count);
       }
     }
   };
   detail::for_written_parts<O>(detail::submatrix(out, range.first, range.count, 0, out.cols),
-                                     {range.first, 0, out.cols}, decode);
+                               {range.first, 0, out.cols}, decode);
   return status::ok;
 }
 
@@ -123,10 +122,10 @@ template <class O, class T>
       detail::decode_row<false>(codes, scales, t.decode, how, to, row - whole.row, first - whole.col, count);
     };
     detail::for_parts<O>(detail::submatrix(in, whole.row, to.rows, whole.col, to.cols), whole,
-                               [&](auto part, detail::origin at) { detail::quantize_part(part, t, how, at, store); });
+                         [&](auto part, detail::origin at) { detail::quantize_part(part, t, how, at, store); });
   };
   detail::for_written_parts<O>(detail::submatrix(out, range.first, range.count, 0, out.cols),
-                                     {range.first, 0, out.cols}, fill);
+                               {range.first, 0, out.cols}, fill);
   return status::ok;
 }
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "loft/block/correction.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/block/correction.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
@@ -38,8 +38,8 @@ inline constexpr int usual_span = 1024;
 /// The same in whole blocks, whole runs of the rotation, and whole groups of corrected scales.
 template <class O>
 inline constexpr int span_cols = [] {
-  constexpr int least = least_common_multiple(
-      least_common_multiple(O::format::shape.cols, rotation_size<O>), correction_group<O>);
+  constexpr int least =
+      least_common_multiple(least_common_multiple(O::format::shape.cols, rotation_size<O>), correction_group<O>);
   return least * static_cast<int>(ceil_div(min(usual_span, max(128, 16384 / O::format::shape.rows)), least));
 }();
 
@@ -90,13 +90,6 @@ struct origin {
   std::int64_t row, col, cols;
 };
 
-/// Rows [row, row + rows) and columns [col, col + cols) of a matrix.
-template <class T>
-LOFT_HOST_DEVICE constexpr matrix_view<T> submatrix(matrix_view<T> m, std::int64_t row, std::int64_t rows,
-                                                    std::int64_t col, std::int64_t cols) noexcept {
-  return {m.data + row * m.row_stride + col * m.col_stride, rows, cols, m.row_stride, m.col_stride};
-}
-
 /// Calls f(row, rows, col, cols) for the tiles of a matrix, row by row.
 template <class O, class Function>
 LOFT_HOST_DEVICE constexpr void for_tiles(std::int64_t rows, std::int64_t cols, Function&& f) noexcept {
@@ -134,12 +127,11 @@ LOFT_HOST_DEVICE constexpr void for_written_parts(matrix_view<float> out, origin
     f(out, at);
   } else {
     tile<O, float> staged;
-    for_tiles<O>(out.rows, out.cols,
-                       [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
-                         auto const part = staged.view(rows, cols);
-                         f(part, origin{at.row + row, at.col + col, at.cols});
-                         copy_by_columns(part, submatrix(out, row, rows, col, cols));
-                       });
+    for_tiles<O>(out.rows, out.cols, [&](std::int64_t row, std::int64_t rows, std::int64_t col, std::int64_t cols) {
+      auto const part = staged.view(rows, cols);
+      f(part, origin{at.row + row, at.col + col, at.cols});
+      copy_by_columns(part, submatrix(out, row, rows, col, cols));
+    });
   }
 }
 

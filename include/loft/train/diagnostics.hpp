@@ -99,8 +99,8 @@ LOFT_HOST_DEVICE constexpr fate fate_of(float value, float decoded, std::uint32_
   return largest && before > after ? fate::saturated : fate::kept;
 }
 
-template <class O, class T, class B>
-LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B> quantized,
+template <class O, class T, class B, class L>
+LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B, L> quantized,
                                              O const& how) noexcept {
   static_assert(std::is_same_v<std::remove_const_t<B>, typename O::format>,
                 "the operand describes another block format");
@@ -113,15 +113,15 @@ LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B
 /// Calls on_block(is NaN) for each block, and on_element(row, value, decoded, fate) for each element, rows and columns
 /// in order: the value that the quantizer saw, after the rotation, and what its code decodes to, before the rotation is
 /// undone.
-template <class O, class T, class B, ScaleLayout Layout, class Block, class Element>
-LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view<B> from, O const& how, Layout,
-                                               Block&& on_block, Element&& on_element) noexcept {
+template <class O, class T, class B, ScaleLayout L, class Block, class Element>
+LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view<B, L> from, O const& how, Block&& on_block, Element&& on_element) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   constexpr int width = span_cols<O>, cols = format::shape.cols;
   float tensor_decode = constant_of<O>().decode;
   if constexpr (has_tensor_scale<format>) tensor_decode = in.rows == 0 || in.cols == 0 ? 1.0f : *from.tensor_scale;
   std::int64_t const row_bytes = packed_bytes<element>(in.cols);
+  scale_grid<format, L> const grid{in.rows, in.cols};
   for (std::int64_t row = 0; row < in.rows; ++row) {
     for (std::int64_t first = 0; first < in.cols; first += width) {
       int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
@@ -130,7 +130,7 @@ LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view
       load_span<width>(in, row, first, count, how, values);
       loft::unpack<element>(from.codes + row * row_bytes + packed_bytes<element>(first), count, codes);
       for (int at = 0; at < count; at += cols) {
-        auto const scale = from.scales[scale_index<format, Layout>(row, (first + at) / cols, in.cols)];
+        auto const scale = from.scales[grid.place(row, (first + at) / cols)];
         if (row % format::shape.rows == 0) on_block(is_nan_scale<format>(scale));
         for (int i = at; i < min(at + cols, count); ++i) {
           float const decoded = decode_element<format>(codes[i], scale, i - at, tensor_decode);
@@ -154,12 +154,11 @@ struct element_counts {
 
 /// Counts what became of the elements of a tensor; the values are those after the operand's rotation.
 ///
-/// in: the tensor, and what `quantize` made of it with the same operand and layout. out: the counts, exact. A status
+/// in: the tensor, and what `quantize` made of it with the same operand. out: the counts, exact. A status
 /// other than ok: nothing is written.
-template <class O, class T, class B, ScaleLayout Layout = row_major>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status count_elements(matrix_view<T> original, quantized_view<B> quantized,
-                                                               element_counts& out, O const& how = {},
-                                                               Layout layout = {}) noexcept {
+template <class O, class T, class B, ScaleLayout L>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status count_elements(matrix_view<T> original, quantized_view<B, L> quantized,
+                                                               element_counts& out, O const& how = {}) noexcept {
   if (status const s = detail::check_pair(original, quantized, how); s != status::ok) return s;
   out = {};
   for (std::int64_t row = 0; row < original.rows; ++row)
@@ -169,7 +168,7 @@ template <class O, class T, class B, ScaleLayout Layout = row_major>
     ++out.blocks;
     out.nan_blocks += is_nan ? 1 : 0;
   };
-  detail::visit_elements(original, quantized, how, layout, on_block,
+  detail::visit_elements(original, quantized, how, on_block,
                          [&](std::int64_t, float, float, detail::fate what) {
                            ++out.elements;
                            out.saturated += what == detail::fate::saturated ? 1 : 0;
@@ -196,10 +195,9 @@ struct error_parts {
 /// The parts are sums over disjoint elements, and the total is their sum by definition, (scale_bias + dead_zone) +
 /// grid; it is the noise of signal_to_quantization_noise summed in another order, and to the bit where the sums are
 /// exact. in, out, error: as count_elements; each sum is rounded in double once a term. source: arXiv 2605.20402.
-template <class O, class T, class B, ScaleLayout Layout = row_major>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status split_error(matrix_view<T> original, quantized_view<B> quantized,
-                                                            error_parts& out, O const& how = {},
-                                                            Layout layout = {}) noexcept {
+template <class O, class T, class B, ScaleLayout L>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status split_error(matrix_view<T> original, quantized_view<B, L> quantized,
+                                                            error_parts& out, O const& how = {}) noexcept {
   if (status const s = detail::check_pair(original, quantized, how); s != status::ok) return s;
   out = {};
   error_parts of_row;
@@ -212,7 +210,7 @@ template <class O, class T, class B, ScaleLayout Layout = row_major>
     current = next;
   };
   detail::visit_elements(
-      original, quantized, how, layout, [](bool) {},
+      original, quantized, how, [](bool) {},
       [&](std::int64_t row, float value, float decoded, detail::fate what) {
         if (row != current) close_row(row);
         if (what == detail::fate::lost) {

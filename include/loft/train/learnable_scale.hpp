@@ -14,6 +14,7 @@
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/detail/visit.hpp"
 
 namespace loft {
 

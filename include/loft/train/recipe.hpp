@@ -17,6 +17,7 @@
 #include "loft/tensor/block_row.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/detail/visit.hpp"
 
 namespace loft {
 

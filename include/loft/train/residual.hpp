@@ -15,6 +15,7 @@
 #include "loft/core/radix_select.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/detail/visit.hpp"
 
 namespace loft {
 

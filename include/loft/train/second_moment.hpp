@@ -135,7 +135,7 @@ template <class O, moment_storage S, class T>
       if (how.round_up_from_zero && !detail::is_nan_scale<format>(b.scale))
         for (int i = 0; i < count; ++i)
           if (b.codes[i] == 0 && detail::magnitude_bits(values[i]) != 0) b.codes[i] = 1;
-      out.scales[detail::scale_index<format, row_major>(row, first / width, v.cols)] = b.scale;
+      out.scales[detail::scale_grid<format, row_major>{v.rows, v.cols}.place(row, first / width)] = b.scale;
       pack<typename format::element>(b.codes, count,
                                      out.codes + row * row_bytes + packed_bytes<typename format::element>(first));
     }
@@ -167,7 +167,7 @@ template <class O, moment_storage S, class B>
       int const count = static_cast<int>(detail::min<std::int64_t>(width, in.cols - first));
       code<element> codes[width];
       loft::unpack<element>(in.codes + row * row_bytes + packed_bytes<element>(first), count, codes);
-      auto const scale = in.scales[detail::scale_index<format, row_major>(row, first / width, in.cols)];
+      auto const scale = in.scales[detail::scale_grid<format, row_major>{in.rows, in.cols}.place(row, first / width)];
       for (int i = 0; i < count; ++i) {
         float const stored = detail::decode_element<format>(codes[i], scale, i, tensor_decode);
         float const v = S == moment_storage::root ? exact::multiply(stored, stored) : stored;
