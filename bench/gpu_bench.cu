@@ -93,7 +93,7 @@ struct quantized {
     scales.poison();
     factor.poison();
   }
-  quantized_view<format> view() { return {codes.get(), scales.get(), factor.get(), size.rows, size.cols}; }
+  quantized_view<format, Layout> view() { return {codes.get(), scales.get(), factor.get(), size.rows, size.cols}; }
 
   /// True where it holds what the host makes of the input.
   template <class T>
@@ -101,13 +101,13 @@ struct quantized {
     std::vector<std::uint8_t> want(static_cast<std::size_t>(codes.size())), got(want.size());
     std::vector<scale> want_scales(static_cast<std::size_t>(scales.size())), got_scales(want_scales.size());
     float factor_wanted = 0;
-    quantized_view<format> const out{want.data(), want_scales.data(), &factor_wanted, size.rows, size.cols};
+    quantized_view<format, Layout> const out{want.data(), want_scales.data(), &factor_wanted, size.rows, size.cols};
     std::atomic<bool> good{true};
     on_all_cores(size.rows, std::max(128, format::shape.rows), [&](std::int64_t first, std::int64_t count) {
       float own = 0;
       auto part = out;
       part.tensor_scale = &own;
-      if (loft::quantize<Operand>(in, part, how, Layout{}, row_range{first, count}) != status::ok) good = false;
+      if (loft::quantize(in, part, how, row_range{first, count}) != status::ok) good = false;
       if (first == 0) factor_wanted = own;
     });
     codes.download(got.data());
@@ -173,11 +173,11 @@ void rows(char const* name, shape s, Operand how = {}) {
       in = new tensor<T>(s, 17);
       out = new quantized<Operand, Layout>(s);
       of = at(name, s);
-      require(gpu::quantize<Operand>(in->view(), out->view(), how, {}, Layout{}), name);
+      require(chip::quantize(in->view(), out->view(), how, {}), name);
       if (checks && !out->equals_host(in->host_view(), how)) return state.SkipWithError("differs from the host");
     }
     time_launches(state, s.rows * s.cols * static_cast<std::int64_t>(sizeof(T)) + out->bytes(),
-                  [&] { require(gpu::quantize<Operand>(in->view(), out->view(), how, {}, Layout{}), name); });
+                  [&] { require(chip::quantize(in->view(), out->view(), how, {}), name); });
   });
 }
 
@@ -188,7 +188,7 @@ void both(char const* name, shape s, Operand how = {}) {
     static quantized<Operand>*out = nullptr, *across = nullptr;
     static std::string of;
     auto const launch = [&] {
-      require(gpu::quantize_both<Operand, Operand>(in->view(), out->view(), how, across->view(), how, {}), name);
+      require(chip::quantize_both(in->view(), out->view(), how, across->view(), how, {}), name);
     };
     if (of != at(name, s)) {
       delete in;
@@ -214,7 +214,7 @@ void rotation(char const* name, shape s, Rotation r = {}) {
     static device_memory<bf16_t>* out = nullptr;
     static std::string of;
     auto const launch = [&] {
-      require(gpu::rotate(in->view(), matrix_view<bf16_t>{out->get(), s.rows, s.cols, s.cols}, r, {}), name);
+      require(chip::rotate(in->view(), matrix_view<bf16_t>{out->get(), s.rows, s.cols, s.cols}, r, {}), name);
     };
     if (of != at(name, s)) {
       delete in;
@@ -251,8 +251,7 @@ void decode_to_bf16(char const* name, shape s, Operand how = {}) {
     static device_memory<bf16_t>* out = nullptr;
     static std::string of;
     auto const launch = [&] {
-      require(gpu::dequantize<Operand>(in->view(), matrix_view<bf16_t>{out->get(), s.rows, s.cols, s.cols}, how, {}),
-              name);
+      require(chip::dequantize(in->view(), matrix_view<bf16_t>{out->get(), s.rows, s.cols, s.cols}, how, {}), name);
     };
     if (of != at(name, s)) {
       delete in;
@@ -262,7 +261,7 @@ void decode_to_bf16(char const* name, shape s, Operand how = {}) {
       out = new device_memory<bf16_t>(s.rows * s.cols);
       out->poison();
       of = at(name, s);
-      require(gpu::quantize<Operand>(values.view(), in->view(), how, {}), name);
+      require(chip::quantize(values.view(), in->view(), how, {}), name);
       launch();
       std::vector<bf16_t> got(values.host.size());
       out->download(got.data());
@@ -286,8 +285,8 @@ void norms(std::string const& name, std::vector<std::int64_t> const& sizes) {
   add(name, [=](benchmark::State& state) {
     struct list {
       std::vector<device_memory<bf16_t>> data;
-      std::vector<gpu::norm_item<bf16_t>> items;
-      device_memory<gpu::norm_item<bf16_t>> device_items;
+      std::vector<chip::norm_item<bf16_t>> items;
+      device_memory<chip::norm_item<bf16_t>> device_items;
       device_memory<norm_partial> out;
       device_memory<unsigned char> workspace;
       std::int64_t chunks, elements = 0;
@@ -299,19 +298,20 @@ void norms(std::string const& name, std::vector<std::int64_t> const& sizes) {
           items.push_back({data.back().get(), count, 0});
           elements += count;
         }
-        chunks = gpu::plan_norms(items.data(), static_cast<int>(items.size()));
+        chunks = chip::plan_norms(items.data(), static_cast<int>(items.size()));
         device_items.upload(items.data());
-        workspace = device_memory<unsigned char>(gpu::norm_workspace_bytes(static_cast<int>(items.size()), chunks));
+        workspace = device_memory<unsigned char>(chip::norm_workspace_bytes(static_cast<int>(items.size()), chunks));
         workspace.zero();
       }
     };
     static list* in = nullptr;
     static std::string of;
     auto const launch = [&] {
-      gpu::context where;
+      chip::context where;
       where.workspace = in->workspace.get();
       where.workspace_bytes = in->workspace.size();
-      require(gpu::norms(in->device_items.get(), static_cast<int>(in->items.size()), in->chunks, in->out.get(), where),
+      require(chip::partial_norms(in->device_items.get(), static_cast<int>(in->items.size()), in->chunks, in->out.get(),
+                                  where),
               "norms");
     };
     if (of != name) {
@@ -346,10 +346,10 @@ void rows_with_norm(char const* name, shape s, Operand how = {}) {
     static device_memory<norm_partial>* norm = nullptr;
     static std::string of;
     auto const launch = [&] {
-      gpu::context where;
+      chip::context where;
       where.workspace = workspace->get();
       where.workspace_bytes = workspace->size();
-      require(gpu::quantize_with_norm<Operand>(in->view(), out->view(), how, norm->get(), where), name);
+      require(chip::quantize_with_norm(in->view(), out->view(), how, norm->get(), where), name);
     };
     if (of != at(name, s)) {
       delete in;
@@ -358,7 +358,7 @@ void rows_with_norm(char const* name, shape s, Operand how = {}) {
       out = new quantized<Operand>(s);
       norm = new device_memory<norm_partial>(1);
       workspace =
-          new device_memory<unsigned char>(gpu::norm_workspace_bytes(1, s.rows * s.cols / norm_order::chunk + 1) + 64);
+          new device_memory<unsigned char>(chip::norm_workspace_bytes(1, s.rows * s.cols / norm_order::chunk + 1) + 64);
       workspace->zero();
       of = at(name, s);
       launch();

@@ -8,13 +8,13 @@
 
 #include "loft/hip.hpp"
 #define LOFT_GPU(name) hip##name
-using gpu = loft::hip;
+using chip = loft::hip;
 #else
 #include <cuda_runtime.h>
 
 #include "loft/cuda.hpp"
 #define LOFT_GPU(name) cuda##name
-using gpu = loft::cuda;
+using chip = loft::cuda;
 #endif
 
 #include <atomic>

@@ -59,7 +59,7 @@ struct shard {
   loft::bf16_t* values;
   float* amax;
   loft::norm_partial* norm;
-  loft::gpu::norm_item<loft::bf16_t>* list;
+  loft::cuda::norm_item<loft::bf16_t>* list;
   loft::quantized_view<format> out;
   loft::cuda::context where, norm_where;  ///< a norm keeps counters in its workspace, so that it has its own
   std::int64_t chunks;
@@ -73,9 +73,9 @@ struct shard {
                      static_cast<std::size_t>(count * cols) * sizeof(loft::bf16_t), cudaMemcpyHostToDevice));
     amax = allocate<float>(1);
     norm = allocate<loft::norm_partial>(1);
-    loft::gpu::norm_item<loft::bf16_t> item{values, count * cols, 0};
+    loft::cuda::norm_item<loft::bf16_t> item{values, count * cols, 0};
     chunks = loft::cuda::plan_norms(&item, 1);
-    list = allocate<loft::gpu::norm_item<loft::bf16_t>>(1);
+    list = allocate<loft::cuda::norm_item<loft::bf16_t>>(1);
     check(cudaMemcpy(list, &item, sizeof item, cudaMemcpyHostToDevice));
     out = {allocate<std::uint8_t>(loft::codes_bytes<format>(count, cols)),
            allocate<scale>(loft::scale_count<format>(count, cols)), allocate<float>(1), count, cols};
@@ -90,8 +90,8 @@ struct shard {
 
   /// What this shard alone knows: the largest finite magnitude, and the sums of the norm.
   void look(Operand const& how) {
-    check(loft::cuda::norms(list, 1, chunks, norm, norm_where));
-    check(loft::cuda::tensor_amax(view(), amax, how, where));
+    check(loft::cuda::partial_norms(list, 1, chunks, norm, norm_where));
+    check(loft::cuda::tensor_amax(view(), how, amax, where));
   }
   void quantize(Operand const& how) { check(loft::cuda::quantize(view(), out, how, where)); }
 

@@ -40,20 +40,20 @@ struct rank_state {
   int device;
   cudaStream_t stream{};
   loft::bf16_t* values;
-  loft::gpu::norm_item<loft::bf16_t>* list;
+  loft::cuda::norm_item<loft::bf16_t>* list;
   std::int64_t chunks;
   loft::norm_partial* partials;
   loft::cuda::context where;
-  loft::gpu::gnmr_memory<loft::norm_partial> memory;
+  loft::cuda::gnmr_memory<loft::norm_partial> memory;
 
   explicit rank_state(int of) : device{of} {
     check(cudaSetDevice(device));
     check(cudaStreamCreate(&stream));
     values = allocate<loft::bf16_t>(units * share);
-    std::vector<loft::gpu::norm_item<loft::bf16_t>> items;
+    std::vector<loft::cuda::norm_item<loft::bf16_t>> items;
     for (int i = 0; i < units; ++i) items.push_back({values + i * share, share});
     chunks = loft::cuda::plan_norms(items.data(), units);
-    list = allocate<loft::gpu::norm_item<loft::bf16_t>>(units);
+    list = allocate<loft::cuda::norm_item<loft::bf16_t>>(units);
     check(cudaMemcpy(list, items.data(), sizeof items[0] * units, cudaMemcpyHostToDevice));
     partials = allocate<loft::norm_partial>(units);
     std::int64_t const bytes = loft::cuda::norm_workspace_bytes(units, chunks);
@@ -64,11 +64,11 @@ struct rank_state {
   void take_norms(gradient const& g) const {
     check(cudaSetDevice(device));
     check(cudaMemcpyAsync(values, g.data(), g.size() * sizeof g[0], cudaMemcpyHostToDevice, stream));
-    check(loft::cuda::norms(list, units, chunks, partials, where));
+    check(loft::cuda::partial_norms(list, units, chunks, partials, where));
   }
   void decide(loft::gnmr<> const& controller) const {
     check(cudaSetDevice(device));
-    check(loft::gpu::gnmr_step<loft::gpu::cuda_device>(controller, memory, stream));
+    check(loft::cuda::gnmr_step(controller, memory, where));
   }
   /// Whether units and report are those of the host.
   bool agrees(std::vector<loft::gnmr_unit> const& host, loft::gnmr_report const& report) const {

@@ -20,7 +20,7 @@
 #include "loft/cuda.hpp"
 #include "loft/loft.hpp"
 
-namespace gpues {
+namespace gpu_tests {
 
 using namespace loft;
 
@@ -281,4 +281,4 @@ void compare_image(image const& parts, Call const& call, Write const& write, sta
   }
 }
 
-}  // namespace gpues
+}  // namespace gpu_tests

@@ -3,19 +3,17 @@
 // HIP. Source: gnmr.hpp, whose functions of one unit these kernels call; design sections 5 and 6.
 //
 // One block of threads takes the step, in one launch. A thread has a run of neighbouring units, so that what must
-// happen in unit order, the choice among equal risks, is one prefix sum over threads. For HIP include launch/hip.hpp
-// first.
+// happen in unit order, the choice among equal risks, is one prefix sum over threads.
 #ifndef LOFT_GPU_GNMR_HPP
 #define LOFT_GPU_GNMR_HPP
 
-#include <cstddef>
 #include <cstdint>
 
-#include "loft/stability/gnmr.hpp"
-#include "loft/gpu/detail/grid.hpp"
 #include "loft/core/exact.hpp"
+#include "loft/gpu/detail/grid.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
+#include "loft/stability/gnmr.hpp"
 
 namespace loft::gpu {
 
@@ -183,29 +181,6 @@ __global__ void __launch_bounds__(gnmr_tuning::threads, blocks_held(1))
   report.nonfinite = static_cast<int>(seen.nonfinite);
   report.budget_hit = seen.candidates > static_cast<std::uint32_t>(o.max_active);
   *m.report = report;
-}
-
-/// One step of all units on the machine that `Device` describes: gnmr::step, the same units, report and decisions to
-/// the bit. One launch on `stream`, without a workspace; it can be part of a captured graph.
-///
-/// in: the controller by value, so that a captured step keeps its options. out: units, report, active.
-/// error: what gnmr::check says, negative_extent, too_many_units, null_pointer, misaligned_pointer, launch_failed; a
-/// refused step has changed nothing, not even the report in device memory.
-template <class Device, class History, class Signals, class Norm>
-[[nodiscard]] status gnmr_step(gnmr<History, Signals> const& controller, gnmr_memory<Norm> const& m,
-                               typename Device::stream stream) noexcept {
-  if (status const s = controller.check(); s != status::ok) return s;
-  if (m.count < 0) return status::negative_extent;
-  if (m.count > 0x7fff'ffff) return status::too_many_units;
-  if (m.count > 0 && (m.units == nullptr || m.norms == nullptr)) return status::null_pointer;
-  auto const is_off = [](void const* pointer, std::size_t alignment) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0;
-  };
-  if (is_off(m.units, alignof(gnmr_unit)) || is_off(m.norms, alignof(Norm)) || is_off(m.risks, alignof(double)) ||
-      is_off(m.report, alignof(gnmr_report)))
-    return status::misaligned_pointer;
-  return Device::launch(step_units<gnmr<History, Signals>, Norm>, 1u, static_cast<unsigned>(gnmr_tuning::threads), 0,
-                        stream, controller, m);
 }
 
 }  // namespace loft::gpu

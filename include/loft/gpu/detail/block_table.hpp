@@ -83,8 +83,8 @@ LOFT_HOST_DEVICE inline float block_error(staged_tile<T, Rows, Cols> tile, int f
 /// Phase two: the scales. Several lanes share the maxima of a block, and the first of them writes its scale.
 template <class O, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void choose_scales(staged_tile<T, Rows, Cols> tile, block_table<O, Rows, Cols> table,
-                                           O const& how, tensor_scale t, matrix_view<T const> in,
-                                           std::int64_t top, std::int64_t left) noexcept {
+                                           O const& how, tensor_scale t, matrix_view<T const> in, std::int64_t top,
+                                           std::int64_t left) noexcept {
   using table_type = block_table<O, Rows, Cols>;
   constexpr int tall = table_type::tall, wide = table_type::wide, across = table_type::across;
   static_assert(!detail::has_statistic<O>, "blocks of several rows: rules that look at the maximum alone");

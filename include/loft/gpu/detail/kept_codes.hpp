@@ -83,12 +83,11 @@ LOFT_HOST_DEVICE inline void gather_columns(std::uint32_t* words) noexcept {
   }
 }
 
-/// The codes and scales of the transpose of a whole tile from those of its rows, for scales in row-major order. A
+/// The codes and scales of the transpose of a whole tile from those of its rows, whose scales stand once. A
 /// thread has one square at a time, its neighbours those below, so that they write neighbours.
-template <class O, int Rows, int Cols>
-LOFT_HOST_DEVICE inline void write_transposed(kept_codes<O, Rows, Cols> kept,
-                                              block_table<O, Rows, Cols> table,
-                                              quantized_view<typename O::format> out, std::int64_t top,
+template <class O, ScaleLayout L, int Rows, int Cols>
+LOFT_HOST_DEVICE inline void write_transposed(kept_codes<O, Rows, Cols> kept, block_table<O, Rows, Cols> table,
+                                              quantized_view<typename O::format, L> out, std::int64_t top,
                                               std::int64_t left) noexcept {
   using format = typename O::format;
   constexpr int bits = format::element::spec.bits(), side = 32 / bits, down = Rows / side;
@@ -109,10 +108,10 @@ LOFT_HOST_DEVICE inline void write_transposed(kept_codes<O, Rows, Cols> kept,
       store_words(to + i * row_bytes, column);
     }
   }
+  detail::scale_grid<format, L> const grid{out.rows, out.cols};
   for (int i = thread_index(); i < across * along; i += tile_tuning::threads) {
     int const line = i / along * wide, place = i % along;
-    out.scales[detail::scale_index<format, row_major>(top + line, left / wide + place, out.cols)] =
-        table.scales[place * across + line / wide];
+    out.scales[grid.place(top + line, left / wide + place)] = table.scales[place * across + line / wide];
   }
 }
 

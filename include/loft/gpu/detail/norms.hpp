@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(norm_tuning::threads, blocks_held(sizeof(T) ==
 
 template <class O, class T>
 struct norm_by_product {
-  row_arguments<O, T> rows;
+  row_arguments<O, T, row_major> rows;
   int level;
   norm_partial* out;
   norm_counters* counters;

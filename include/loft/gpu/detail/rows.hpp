@@ -8,8 +8,8 @@
 #include <type_traits>
 
 #include "loft/block/quantize_lanes.hpp"
-#include "loft/gpu/detail/grid.hpp"
 #include "loft/block/reseed.hpp"
+#include "loft/gpu/detail/grid.hpp"
 #include "loft/tensor/quantize.hpp"
 
 namespace loft::gpu {
@@ -57,10 +57,8 @@ LOFT_HOST_DEVICE inline place_in_rows place_of_block(std::int64_t rows, std::uin
 
 /// The lanes that have to work together: on a block, on a run of the rotation, or on a group of corrected scales.
 template <class O, int Count>
-inline constexpr int lanes_together = detail::max(1, detail::max(detail::max(O::format::shape.cols,
-                                                                             detail::rotation_size<O>),
-                                                                 detail::correction_group<O>) /
-                                                         Count);
+inline constexpr int lanes_together = detail::max(
+    1, detail::max(detail::max(O::format::shape.cols, detail::rotation_size<O>), detail::correction_group<O>) / Count);
 
 /// What a lane works with: bfloat16 as it lies in memory, all else as floats.
 template <class T>
@@ -123,11 +121,11 @@ LOFT_HOST_DEVICE inline O with_seed(O how, [[maybe_unused]] std::uint64_t const*
 template <class O>
 inline constexpr bool takes_turns = draws_words<O> && !detail::rotates<O>;
 
-template <class O, class T>
+template <class O, class T, ScaleLayout L>
 struct row_arguments {
   T const* data;
   std::int64_t rows, cols, row_stride;
-  quantized_view<typename O::format> out;
+  quantized_view<typename O::format, L> out;
   O how;
   tensor_scale t;
   device_inputs from;
@@ -185,11 +183,10 @@ constexpr auto with_keys(operand<B, Rule, R, Rotation, N> const& how) noexcept {
 /// Quantizes a part of one row. A row is a multiple of what the lanes of a group have, so that at its end whole groups
 /// are left out. DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all keys made
 /// of it.
-template <class O, class T, class Layout, bool DeviceSeed>
-__global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_arguments<O, T> const a) {
+template <class O, class T, class L, bool DeviceSeed>
+__global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_arguments<O, T, L> const a) {
   using format = typename O::format;
-  constexpr int count = values_a_lane<O>, bits = format::element::spec.bits(),
-                rounds = rounds_a_thread<O, T>;
+  constexpr int count = values_a_lane<O>, bits = format::element::spec.bits(), rounds = rounds_a_thread<O, T>;
   constexpr int lanes = detail::max(1, format::shape.cols / count), blocks = lane_codes<format, count>::blocks;
   constexpr int step = row_tuning::threads * count;
   lane_group<lanes_together<O, count>> const group;
@@ -203,17 +200,16 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
   // Everything is counted from the turn's first place: what is added is constant.
   auto at = static_cast<std::uint64_t>(place.row * a.cols + first);
   auto const work = [&](detail::lane_values<held<T>, count> const& values, int i) {
-    auto const result =
-        quantize_loaded<O, count>(values, count, how, t, at + static_cast<unsigned>(i * step), group);
+    auto const result = quantize_loaded<O, count>(values, count, how, t, at + static_cast<unsigned>(i * step), group);
     store_words(a.out.codes + at * bits / 8 + i * (step * bits / 8), result.words);
     if (lanes != 1 && group.rank() % lanes != 0) return;
     for (int b = 0; b < blocks; ++b) {
-      if constexpr (std::is_same_v<Layout, row_major>) {
+      if constexpr (std::is_same_v<L, row_major>) {
         (a.out.scales + at / format::shape.cols)[i * (step / format::shape.cols) + b] = result.scales[b];
       } else {
         auto const col = static_cast<std::int64_t>(at - static_cast<std::uint64_t>(place.row * a.cols)) + i * step;
-        a.out.scales[detail::scale_index<format, Layout>(place.row, col / format::shape.cols + b, a.cols)] =
-            result.scales[b];
+        detail::scale_grid<format, L> const grid{a.rows, a.cols};
+        a.out.scales[grid.place(place.row, col / format::shape.cols + b)] = result.scales[b];
       }
     }
   };

@@ -62,8 +62,7 @@ LOFT_HOST_DEVICE inline void load_rotated(float* runs, matrix_view<T const> in, 
 template <class O, int Count>
 LOFT_HOST_DEVICE inline detail::lane_values<float, Count> lane_part(float const* runs, int first) noexcept {
   detail::lane_values<float, Count> result{};
-  for (int i = 0; i < Count; ++i)
-    result.values[i] = detail::admit<O::policy>(runs[detail::team_place(first + i)]);
+  for (int i = 0; i < Count; ++i) result.values[i] = detail::admit<O::policy>(runs[detail::team_place(first + i)]);
   return result;
 }
 
@@ -99,10 +98,10 @@ __global__ void __launch_bounds__(run_tuning::threads) find_amax_of_runs(amax_ar
   if (thread_index() % 32 == 0) atomic_largest(a.amax, largest);
 }
 
-template <class O, class T>
+template <class O, class T, ScaleLayout L>
 struct run_arguments {
   matrix_view<T const> in;
-  tile_output<O> to;
+  tile_output<O, L> to;
   std::uint32_t chunks;  ///< blocks of threads for a row of blocks
 };
 
@@ -141,8 +140,8 @@ LOFT_HOST_DEVICE inline void for_parts_of_row(std::int64_t cols, std::int64_t co
 }
 
 /// Writes the codes of a lane's part, and the scale of the block where it begins there.
-template <class Layout, class O, int N>
-LOFT_HOST_DEVICE inline void store_part(tile_output<O> const& to, std::int64_t row, std::int64_t col, int valid,
+template <class O, ScaleLayout L, int N>
+LOFT_HOST_DEVICE inline void store_part(tile_output<O, L> const& to, std::int64_t row, std::int64_t col, int valid,
                                         std::uint32_t const (&words)[N],
                                         code<typename O::format::scale> const& scale) noexcept {
   using shape = run_shape<O>;
@@ -150,13 +149,13 @@ LOFT_HOST_DEVICE inline void store_part(tile_output<O> const& to, std::int64_t r
   std::int64_t const row_bytes = packed_bytes<typename format::element>(to.out.cols);
   bool const whole = valid == shape::lane && codes_are_wide(to.out.codes, row_bytes);
   store_codes<shape::bits>(to.out.codes + row * row_bytes + col * shape::bits / 8, words, valid, whole);
-  if (col % shape::wide == 0 && (Layout::repeats_rows || row % shape::tall == 0))
-    to.out.scales[detail::scale_index<format, Layout>(row, col / shape::wide, to.out.cols)] = scale;
+  if (col % shape::wide == 0 && (L::repeats_rows || row % shape::tall == 0))
+    to.out.scales[detail::scale_grid<format, L>{to.out.rows, to.out.cols}.place(row, col / shape::wide)] = scale;
 }
 
 /// Blocks of one row: as quantize_lines, with the values of a team.
-template <class Layout, class O, class T>
-LOFT_HOST_DEVICE inline void quantize_row_of_runs(run_arguments<O, T> const& a, float* runs, O const& how,
+template <class O, class T, ScaleLayout L>
+LOFT_HOST_DEVICE inline void quantize_row_of_runs(run_arguments<O, T, L> const& a, float* runs, O const& how,
                                                   tensor_scale t, std::int64_t row, std::int64_t col) noexcept {
   using shape = run_shape<O>;
   lane_group<shape::lanes> const group;
@@ -165,16 +164,16 @@ LOFT_HOST_DEVICE inline void quantize_row_of_runs(run_arguments<O, T> const& a, 
     auto const values = lane_part<O, shape::lane>(runs, first);
     auto const index = static_cast<std::uint64_t>(row * a.in.cols + col + first);
     auto const result = detail::quantize_prepared<O, shape::lane>(values, valid, how, t, index, group);
-    if (stored > 0) store_part<Layout>(a.to, row, col + first, stored, result.words, result.scales[0]);
+    if (stored > 0) store_part(a.to, row, col + first, stored, result.words, result.scales[0]);
   });
 }
 
 /// The scales of a team's blocks of several rows. The values of each row are made anew, here and where they are
 /// encoded: shared memory holds one row.
-template <class O, class T>
-LOFT_HOST_DEVICE inline void choose_scales_of_runs(run_arguments<O, T> const& a, float* runs,
-                                                   std::uint32_t* maxima, code<typename O::format::scale>* scales,
-                                                   O const& how, tensor_scale t, std::int64_t top, int rows,
+template <class O, class T, ScaleLayout L>
+LOFT_HOST_DEVICE inline void choose_scales_of_runs(run_arguments<O, T, L> const& a, float* runs, std::uint32_t* maxima,
+                                                   code<typename O::format::scale>* scales, O const& how,
+                                                   tensor_scale t, std::int64_t top, int rows,
                                                    std::int64_t col) noexcept {
   using shape = run_shape<O>;
   static_assert(shape::blocks <= run_tuning::threads, "a thread for every block");
@@ -220,8 +219,8 @@ LOFT_HOST_DEVICE inline void choose_scales_of_runs(run_arguments<O, T> const& a,
 }
 
 /// Blocks of several rows.
-template <class Layout, class O, class T>
-LOFT_HOST_DEVICE inline void quantize_rows_of_runs(run_arguments<O, T> const& a, float* runs, O const& how,
+template <class O, class T, ScaleLayout L>
+LOFT_HOST_DEVICE inline void quantize_rows_of_runs(run_arguments<O, T, L> const& a, float* runs, O const& how,
                                                    tensor_scale t, std::int64_t top, std::int64_t col) noexcept {
   using shape = run_shape<O>;
   using scale_code = code<typename O::format::scale>;
@@ -238,7 +237,7 @@ LOFT_HOST_DEVICE inline void quantize_rows_of_runs(run_arguments<O, T> const& a,
       auto const index = static_cast<std::uint64_t>((top + r) * a.in.cols + col + first);
       std::uint32_t words[shape::lane * shape::bits / 32] = {};
       detail::encode_words<O, shape::lane>(values, 0, scale, first % shape::wide, how, t, index, words);
-      store_part<Layout>(a.to, top + r, col + first, stored, words, scale);
+      store_part(a.to, top + r, col + first, stored, words, scale);
     });
     sync_threads();
   }
@@ -246,8 +245,8 @@ LOFT_HOST_DEVICE inline void quantize_rows_of_runs(run_arguments<O, T> const& a,
 
 /// quantize where no tile holds a run: a team of threads has whole runs and blocks of one row, or of the rows of a
 /// block.
-template <class O, class T, class Layout>
-__global__ void __launch_bounds__(run_tuning::threads) quantize_runs(run_arguments<O, T> const a) {
+template <class O, class T, class L>
+__global__ void __launch_bounds__(run_tuning::threads) quantize_runs(run_arguments<O, T, L> const a) {
   using shape = run_shape<O>;
   extern __shared__ u32x4 loft_shared[];
   auto* const runs = reinterpret_cast<float*>(loft_shared);
@@ -256,8 +255,8 @@ __global__ void __launch_bounds__(run_tuning::threads) quantize_runs(run_argumen
   std::int64_t const col = std::int64_t{block_index() - down * a.chunks} * shape::values;
   O const how = with_seed(a.to.how, a.to.from.seed);
   tensor_scale const t = a.to.from.scale != nullptr ? *a.to.from.scale : a.to.t;
-  if constexpr (shape::tall == 1) quantize_row_of_runs<Layout>(a, runs, how, t, row, col);
-  else quantize_rows_of_runs<Layout>(a, runs, how, t, row, col);
+  if constexpr (shape::tall == 1) quantize_row_of_runs(a, runs, how, t, row, col);
+  else quantize_rows_of_runs(a, runs, how, t, row, col);
 }
 
 /// The runs of dequantize, and whole groups of eight columns.
@@ -266,8 +265,8 @@ inline constexpr int decoded_values =
     team_values<detail::least_common_multiple(detail::rotation_size<O>, O::format::shape.cols)>;
 
 /// dequantize_rows for such rotations.
-template <class O, class T, class Layout>
-__global__ void __launch_bounds__(run_tuning::threads) dequantize_runs(dequantize_arguments<O, T> const a) {
+template <class O, class T, class L>
+__global__ void __launch_bounds__(run_tuning::threads) dequantize_runs(dequantize_arguments<O, T, L> const a) {
   using format = typename O::format;
   using element = typename format::element;
   constexpr int count = decoded_values<O>, bits = element::spec.bits();
@@ -275,6 +274,7 @@ __global__ void __launch_bounds__(run_tuning::threads) dequantize_runs(dequantiz
   auto* const runs = reinterpret_cast<float*>(loft_shared);
   auto const place = place_of_block(a.grid.rows, a.grid.chunks, count);
   std::uint8_t const* const codes = a.in.codes + place.row * packed_bytes<element>(a.grid.cols);
+  detail::scale_grid<format, L> const grid{a.in.rows, a.grid.cols};
   float t = a.tensor_decode;
   if constexpr (has_tensor_scale<format>) t = *a.in.tensor_scale;
   for (int first = thread_index() * 8; first < count; first += run_tuning::threads * 8) {
@@ -283,8 +283,7 @@ __global__ void __launch_bounds__(run_tuning::threads) dequantize_runs(dequantiz
     float values[8] = {};
     if (valid > 0) {
       std::uint32_t words[(bits + 3) / 4] = {};
-      auto const scale =
-          a.in.scales[detail::scale_index<format, Layout>(place.row, col / format::shape.cols, a.grid.cols)];
+      auto const scale = a.in.scales[grid.place(place.row, col / format::shape.cols)];
       load_eight<element, false>(codes + col * bits / 8, (valid * bits + 7) / 8, words);
       dequantize_eight<O>(words, scale, static_cast<int>(col % format::shape.cols), t, values);
     }

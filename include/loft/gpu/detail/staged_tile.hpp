@@ -16,9 +16,9 @@ namespace loft::gpu {
 
 /// One of the two things that a tile is quantized to: along the rows of the view, or along its columns, which is the
 /// quantized transpose. Nothing: no second output.
-template <class O>
+template <class O, ScaleLayout L>
 struct tile_output {
-  quantized_view<typename O::format> out;
+  quantized_view<typename O::format, L> out;
   O how;
   tensor_scale t;
   device_inputs from;
@@ -29,16 +29,16 @@ template <class Output>
 struct operand_of {
   using type = void;
 };
-template <class O>
-struct operand_of<tile_output<O>> {
+template <class O, ScaleLayout L>
+struct operand_of<tile_output<O, L>> {
   using type = O;
 };
 
 /// The columns that belong together: a block, a run of the rotation, a group of corrected scales.
 template <class O>
-inline constexpr int tile_run = detail::least_common_multiple(
-    detail::least_common_multiple(O::format::shape.cols, detail::rotation_size<O>),
-    detail::correction_group<O>);
+inline constexpr int tile_run = detail::least_common_multiple(detail::least_common_multiple(O::format::shape.cols,
+                                                                                            detail::rotation_size<O>),
+                                                              detail::correction_group<O>);
 template <>
 inline constexpr int tile_run<void> = 1;
 template <class O>

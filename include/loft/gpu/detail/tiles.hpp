@@ -20,8 +20,8 @@ namespace loft::gpu {
 
 /// Quantizes the lines of a tile whose blocks have one row. The tile begins at row `top` and column `left` of the
 /// output. All threads work on all lines, those outside too, because lanes exchange; what is outside is not stored.
-template <bool Down, class Layout, class O, class T, int Rows, int Cols>
-LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, tile_output<O> const& to,
+template <bool Down, class O, ScaleLayout L, class T, int Rows, int Cols>
+LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, tile_output<O, L> const& to,
                                             std::int64_t top, std::int64_t left) noexcept {
   using format = typename O::format;
   constexpr int count = tile_values_a_lane<O>, bits = format::element::spec.bits(), cols = format::shape.cols;
@@ -41,8 +41,9 @@ LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, til
   int const valid = detail::clamp(inside - first, 0, count);
   std::uint8_t* codes = to.out.codes + (top + start) * row_bytes + (left + first) * bits / 8;
   auto index = static_cast<std::uint64_t>((top + start) * to.out.cols + left + first);
-  std::int64_t const grid_cols = detail::ceil_div(to.out.cols, cols), col = (left + first) / cols;
-  auto* scales = to.out.scales + (top + start) * grid_cols + col;
+  detail::scale_grid<format, L> const grid{to.out.rows, to.out.cols};
+  std::int64_t const col = (left + first) / cols;
+  auto* scales = to.out.scales + (top + start) * grid.cols + col;
   // Of short pieces of work, two hide each other's waits.
   [[maybe_unused]] constexpr int together = bits > 6 ? 2 : 1;
 #if defined(__clang__)
@@ -58,30 +59,31 @@ LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, til
     if (stored && (lanes == 1 || group.rank() % lanes == 0)) {
       for (int b = 0; b < blocks; ++b)
         if (b * width < valid) {
-          if constexpr (std::is_same_v<Layout, row_major>) scales[b] = result.scales[b];
-          else to.out.scales[Layout::index(top + line, col + b, grid_cols)] = result.scales[b];
+          if constexpr (std::is_same_v<L, row_major>) scales[b] = result.scales[b];
+          else to.out.scales[grid.place(top + line, col + b)] = result.scales[b];
         }
     }
     codes += step * row_bytes;
-    scales += step * grid_cols;
+    scales += step * grid.cols;
     index += static_cast<std::uint64_t>(step * to.out.cols);
   }
 }
 
 /// Phase three: the codes of one direction with the scales of the table, which go to their places too.
 /// Kept: the codes are also left in shared memory, from where they are transposed.
-template <bool Down, class Layout, bool Kept, class O, class T, int Rows, int Cols>
+template <bool Down, bool Kept, class O, ScaleLayout L, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void encode_lines(staged_tile<T, Rows, Cols> tile, block_table<O, Rows, Cols> table,
                                           [[maybe_unused]] kept_codes<O, Rows, Cols> kept,
                                           [[maybe_unused]] held_parts<O, T, Rows> const& mine,
-                                          quantized_view<typename O::format> out, O const& how,
-                                          tensor_scale t, std::int64_t top, std::int64_t left) noexcept {
+                                          quantized_view<typename O::format, L> out, O const& how, tensor_scale t,
+                                          std::int64_t top, std::int64_t left) noexcept {
   using format = typename O::format;
   constexpr int count = tile_values_a_lane<O>, bits = format::element::spec.bits();
   constexpr int lines = Down ? Cols : Rows, length = Down ? Rows : Cols;
   constexpr int wide = format::shape.cols, tall = format::shape.rows, across = Cols / wide;
   constexpr int part = detail::min(wide, count);
   lane_group<detail::max(1, tile_run<O> / count)> const group;
+  detail::scale_grid<format, L> const grid{out.rows, out.cols};
   std::int64_t const row_bytes = packed_bytes<typename format::element>(out.cols);
   int const lines_inside = static_cast<int>(detail::min<std::int64_t>(lines, out.rows - top));
   int const inside = static_cast<int>(detail::min<std::int64_t>(length, out.cols - left));
@@ -102,17 +104,16 @@ LOFT_HOST_DEVICE inline void encode_lines(staged_tile<T, Rows, Cols> tile, block
         int const place = (first + at) / wide;
         auto const scale =
             Down ? table.scales[place * across + line / wide] : table.scales[line / tall * across + place];
-        detail::encode_words<O, part>(values, at, scale, (first + at) % wide, how, t,
-                                            index + static_cast<unsigned>(at), words + at * bits / 32);
-        if (stored && (first + at) % wide == 0 && at < valid && (Layout::repeats_rows || line % tall == 0))
-          out.scales[detail::scale_index<format, Layout>(top + line, (left + first + at) / wide, out.cols)] = scale;
+        detail::encode_words<O, part>(values, at, scale, (first + at) % wide, how, t, index + static_cast<unsigned>(at),
+                                      words + at * bits / 32);
+        if (stored && (first + at) % wide == 0 && at < valid && (L::repeats_rows || line % tall == 0))
+          out.scales[grid.place(top + line, (left + first + at) / wide)] = scale;
       }
       if (stored) store_codes<bits>(codes, words, valid, whole);
       if constexpr (Kept) kept.template put<count>(line, first, words);
     };
     auto const prepared = [&](auto const& values) {
-      if constexpr (detail::rotates<O> || O::policy == nonfinite::saturate)
-        encode(detail::prepare(values, how, group));
+      if constexpr (detail::rotates<O> || O::policy == nonfinite::saturate) encode(detail::prepare(values, how, group));
       else encode(values);
     };
     if constexpr (Down) prepared(tile_values<true, count>(tile, line, first));
@@ -132,14 +133,13 @@ struct tile_arguments {
 };
 
 /// True where the transpose's codes are those of the rows: one operand on squares, no random words, whole words of
-/// codes.
+/// codes, and scales that stand once.
 template <class First, class Second>
-inline constexpr bool keeps_codes = [] {
-  if constexpr (std::is_void_v<Second> || tile_block_rows<First> == 1) return false;
-  else
-    return !detail::has_words<std::remove_cvref_t<decltype(First{}.rounding)>> &&
-           32 % First::format::element::spec.bits() == 0;
-}();
+inline constexpr bool keeps_codes = false;
+template <class O, ScaleLayout Rows, ScaleLayout Cols>
+inline constexpr bool keeps_codes<tile_output<O, Rows>, tile_output<O, Cols>> =
+    tile_block_rows<O> > 1 && !Cols::repeats_rows && !detail::has_words<std::remove_cvref_t<decltype(O{}.rounding)>> &&
+    32 % O::format::element::spec.bits() == 0;
 
 /// The shared memory of a tile of so many rows, with what lies behind it.
 template <class First, class Second, class T, int Rows>
@@ -148,7 +148,7 @@ inline constexpr int tile_bytes = [] {
   constexpr int cols = tile_tuning::cols, alone = staged_tile<T, Rows, cols>::bytes;
   if constexpr (tile_block_rows<one> == 1) return alone;
   else {
-    bool const keeps = keeps_codes<one, typename operand_of<Second>::type>;
+    constexpr bool keeps = keeps_codes<First, Second>;
     return alone + block_table<one, Rows, cols>::bytes + (keeps ? kept_codes<one, Rows, cols>::bytes : 0);
   }
 }();
@@ -171,17 +171,17 @@ struct shared_memory {
 
 /// Writes the codes and scales of a piece, whose values are in the tile and in `mine`, and whose scales are in the
 /// table.
-template <class Layout, class First, class Second, class T, class O, int Rows, int Cols>
+template <class First, class Second, class T, class O, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void encode_piece(tile_arguments<First, Second, T> const& a, staged_tile<T, Rows, Cols> tile,
                                           block_table<O, Rows, Cols> table, std::uint32_t* behind,
-                                          held_parts<O, T, Rows> const& mine, O how, tensor_scale t,
-                                          std::int64_t top, std::int64_t left) noexcept {
+                                          held_parts<O, T, Rows> const& mine, O how, tensor_scale t, std::int64_t top,
+                                          std::int64_t left) noexcept {
   using two = typename operand_of<Second>::type;
   using element = typename O::format::element;
-  constexpr bool keeps = keeps_codes<O, two> && std::is_same_v<Layout, row_major>;
+  constexpr bool keeps = keeps_codes<First, Second>;
   kept_codes<O, Rows, Cols> kept{};
   kept.data = behind;
-  encode_lines<false, Layout, keeps>(tile, table, kept, mine, a.rows_out.out, how, t, top, left);
+  encode_lines<false, keeps>(tile, table, kept, mine, a.rows_out.out, how, t, top, left);
   if constexpr (!std::is_void_v<two>) {
     if constexpr (keeps) {
       bool const whole = top + Rows <= a.in.rows && left + Cols <= a.in.cols &&
@@ -194,13 +194,13 @@ LOFT_HOST_DEVICE inline void encode_piece(tile_arguments<First, Second, T> const
     }
     how.rounding = a.cols_out.how.rounding;
     how = with_seed(how, a.cols_out.from.seed);
-    encode_lines<true, Layout, false>(tile, table, kept, mine, a.cols_out.out, how, t, left, top);
+    encode_lines<true, false>(tile, table, kept, mine, a.cols_out.out, how, t, left, top);
   }
 }
 
 /// Blocks of several rows: their maxima, their scales, and then their codes. A piece after the first is staged here,
 /// and all but the last are staged again, because shared memory holds one at a time.
-template <class Layout, class First, class Second, class T, int Rows, int Cols>
+template <class First, class Second, class T, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void quantize_tall_blocks(tile_arguments<First, Second, T> const& a,
                                                   staged_tile<T, Rows, Cols> tile, std::int64_t top,
                                                   std::int64_t left) noexcept {
@@ -225,15 +225,15 @@ LOFT_HOST_DEVICE inline void quantize_tall_blocks(tile_arguments<First, Second, 
   choose_scales(tile, table, how, t, a.in, top, left);
   sync_threads();
   for (int piece = table_type::pieces - 1;; take(piece)) {
-    encode_piece<Layout>(a, tile, table, reinterpret_cast<std::uint32_t*>(behind + table_type::bytes), mine, how, t,
-                         top + piece * Rows, left);
+    encode_piece(a, tile, table, reinterpret_cast<std::uint32_t*>(behind + table_type::bytes), mine, how, t,
+                 top + piece * Rows, left);
     if (--piece < 0) return;
   }
 }
 
 /// Quantizes one tile of a view along its rows, and with a second output also along its columns. Blocks of several rows
 /// are square where there are two outputs, and both have the same operand.
-template <class First, class Second, class T, class Layout, int Rows>
+template <class First, class Second, class T, int Rows>
 __global__ void __launch_bounds__(tile_tuning::threads) quantize_tiles(tile_arguments<First, Second, T> const a) {
   using one = typename operand_of<First>::type;
   using two = typename operand_of<Second>::type;
@@ -248,10 +248,10 @@ __global__ void __launch_bounds__(tile_tuning::threads) quantize_tiles(tile_argu
   stage<tile_tuning::threads>(tile, a.in, top, left, a.wide);
   sync_threads();
   if constexpr (tile_block_rows<one> == 1) {
-    quantize_lines<false, Layout>(tile, a.rows_out, top, left);
-    if constexpr (!std::is_void_v<two>) quantize_lines<true, Layout>(tile, a.cols_out, left, top);
+    quantize_lines<false>(tile, a.rows_out, top, left);
+    if constexpr (!std::is_void_v<two>) quantize_lines<true>(tile, a.cols_out, left, top);
   } else {
-    quantize_tall_blocks<Layout>(a, tile, top, left);
+    quantize_tall_blocks(a, tile, top, left);
   }
 }
 

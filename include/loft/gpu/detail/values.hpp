@@ -169,13 +169,13 @@ __global__ void put_number(Number number, Number* to) {
 }
 
 /// Zeroes the places of a layout that no scale has.
-template <class B, class Layout>
-__global__ void pad_scales(code<typename B::scale>* scales, std::int64_t rows, std::int64_t cols, std::int64_t places) {
+template <class B, class L>
+__global__ void pad_scales(quantized_view<B, L> out) {
+  detail::scale_grid<B, L> const grid{out.rows, out.cols};
   std::int64_t const place = std::int64_t{block_index()} * value_tuning::threads + thread_index();
-  std::int64_t const padded_cols = detail::round_up(cols, Layout::tile_cols);
-  if (place >= places) return;
-  std::int64_t const row = place / padded_cols, col = place % padded_cols;
-  if (row >= rows || col >= cols) scales[Layout::index(row, col, cols)] = {};
+  std::int64_t const row = place / grid.padded_cols(), col = place % grid.padded_cols();
+  if (row < grid.padded_rows() && (row >= grid.rows || col >= grid.cols))
+    out.scales[L::index(row, col, grid.rows, grid.cols)] = {};
 }
 
 }  // namespace loft::gpu
