@@ -15,7 +15,7 @@
 #include "loft/array/branchless.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/array/packing.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/core/status.hpp"
 #include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
