@@ -148,7 +148,7 @@ template <class B>
         return factor;
       }
     }
-    if constexpr (has_decode_lane<typename B::scale>) return decode_lane<typename B::scale>(scale);
+    if constexpr (has_branchless_decode<typename B::scale>) return decode_branchless<typename B::scale>(scale);
     else return decode<typename B::scale>(scale);
   }
 }

@@ -29,11 +29,11 @@ LOFT_HOST_DEVICE constexpr void load_slice(T const* from, std::int64_t stride, i
   int done = 0;
   if constexpr (requires { typename T::format; })
     if (stride == 1) done = native::decode_run<typename T::format>(from, count, values);
-  if (stride == 1 && done == 0) for_lanes<N>(count, [&](int i) { values[i] = to_float(from[i]); });
+  if (stride == 1 && done == 0) for_each_index<N>(count, [&](int i) { values[i] = to_float(from[i]); });
   else
     for (int i = done; i < count; ++i) values[i] = to_float(from[i * stride]);
   if constexpr (O::policy == nonfinite::saturate)
-    for_lanes<N>(count, [&](int i) { values[i] = apply_nonfinite<O::policy>(values[i]); });
+    for_each_index<N>(count, [&](int i) { values[i] = apply_nonfinite<O::policy>(values[i]); });
   if constexpr (rotates<O>) rotate_runs(how, values, count, values);
 }
 
@@ -90,7 +90,7 @@ class block_row {
       measure(chooser);
       for (int b = 0; b < block_count(); ++b) scales_[b] = chooser.best(b, how_, t_);
     } else {
-      for_lanes<blocks>(block_count(), [&](int b) { scales_[b] = chooser.scale(b, 0, how_, t_); });
+      for_each_index<blocks>(block_count(), [&](int b) { scales_[b] = chooser.scale(b, 0, how_, t_); });
     }
     factors_.find(count_, scales_, t_);
     if constexpr (corrects<O>)
@@ -157,7 +157,7 @@ class block_row {
       if constexpr (in_place && format::shape.rows % 4 == 0 && !has_statistic<O>) {
         for (; r + 4 <= rows_; r += 4) {  // so that the maxima are not written for every row
           T const *const a = row(r), *const b = row(r + 1), *const c = row(r + 2), *const d = row(r + 3);
-          for_lanes<width>(count_, [&](int i) {
+          for_each_index<width>(count_, [&](int i) {
             auto const two = larger_magnitude(a[i], b[i]), others = larger_magnitude(c[i], d[i]);
             largest_of_column[i] = larger_magnitude(largest_of_column[i], larger_magnitude(two, others));
           });
@@ -165,7 +165,7 @@ class block_row {
       }
       for (; r < rows_; ++r) {
         value const* const values = load(r);
-        for_lanes<width>(count_,
+        for_each_index<width>(count_,
                          [&](int i) { largest_of_column[i] = larger_magnitude(largest_of_column[i], values[i]); });
         if constexpr (has_statistic<O>) add_statistics(chooser, values);
       }

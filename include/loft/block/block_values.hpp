@@ -47,7 +47,7 @@ template <int N, class T>
 LOFT_HOST_DEVICE constexpr std::uint32_t amax_bits(T const* values, int count) noexcept {
   std::uint32_t result = 0;
   if (count == N && native::amax_groups<N>(values, 1, &result) == 1) return result;
-  for_lanes<N>(count, [&](int i) { result = max(result, magnitude_bits(to_float(values[i]))); });
+  for_each_index<N>(count, [&](int i) { result = max(result, magnitude_bits(to_float(values[i]))); });
   return result;
 }
 

@@ -93,7 +93,7 @@ struct group_maxima {
   LOFT_HOST_DEVICE constexpr void add(float const* values, int count) noexcept {
     for (int i = 0; i < count; i += G) {
       std::uint32_t group = bit_cast<std::uint32_t>(amax[i / G]);
-      for_lanes<G>(min(G, count - i), [&](int k) { group = max(group, magnitude_bits(values[i + k])); });
+      for_each_index<G>(min(G, count - i), [&](int k) { group = max(group, magnitude_bits(values[i + k])); });
       amax[i / G] = bit_cast<float>(min(float_max, group));
     }
   }

@@ -28,7 +28,7 @@ namespace detail {
 /// them, lie 2^17 below the least code.
 template <Format F>
 inline constexpr int least_vector_scale = [] {
-  if constexpr (has_lanes<F>) return max(-126, -109 - (F::spec.min_exponent() - F::spec.mantissa_bits));
+  if constexpr (has_float_layout<F>) return max(-126, -109 - (F::spec.min_exponent() - F::spec.mantissa_bits));
   else return 0;
 }();
 
@@ -48,17 +48,17 @@ LOFT_HOST_DEVICE constexpr void encode_by_scale(T const* values, int count,
   auto const encode_all = [&]<class F>(F, float unit) {
     // Scales below those of the branchless form belong to tiny values: 2^64 lifts both. What overflows was beyond the
     // largest number before.
-    constexpr bool branchless = has_element_lanes<F, decltype(with_word(how.rounding, words, 0))>;
-    bool const lift = branchless && inverse.exponent < least_lane_scale<F>;
+    constexpr bool branchless = has_branchless_encode<F, decltype(rounding_at(how.rounding, words, 0))>;
+    bool const lift = branchless && inverse.exponent < least_branchless_scale<F>;
     int const exponent = lift ? inverse.exponent + 64 : inverse.exponent;
-    for_lanes<branchless ? N : 0>(count, [&](int i) {
+    for_each_index<branchless ? N : 0>(count, [&](int i) {
       float value = to_float(values[i]);
       if constexpr (multiplies<O>) value = exact::multiply(value, inverse.multiplier);
       if (unit != 1.0f) value = exact::multiply(value, 1.0f / unit);
-      auto const rounding = with_word(how.rounding, words, i);
+      auto const rounding = rounding_at(how.rounding, words, i);
       auto const at = index + static_cast<std::uint64_t>(i);
       if constexpr (branchless)
-        codes[i] = encode_lane<F>(lift ? scale_by_power_of_two(value, 64) : value, exponent, rounding, at);
+        codes[i] = encode_branchless<F>(lift ? scale_by_power_of_two(value, 64) : value, exponent, rounding, at);
       else codes[i] = encode_scaled<F, overflow::saturate>(value, exponent, rounding, at);
     });
   };
@@ -109,7 +109,7 @@ struct run_factors {
       refused[g] = factor.refused;
       any_refused |= factor.refused;
     };
-    for_lanes<Width / shared>(count / shared, find_one);
+    for_each_index<Width / shared>(count / shared, find_one);
   }
 };
 
@@ -129,11 +129,11 @@ LOFT_HOST_DEVICE constexpr void encode_slice(T const* values, int count, code<ty
     encode_slice<Width, false>(values, count, scales, factors, how, t, index, codes, ahead);
     pack<element>(codes, count, out);
   } else {
-    constexpr bool random = has_words<rounding>;
-    typename word_of<rounding>::type words[random ? Width : 1] = {};
-    draw(how.rounding, index, count, words);
+    constexpr bool random = has_random_words<rounding>;
+    typename rounding_word<rounding>::type words[random ? Width : 1] = {};
+    fill_rounding_words(how.rounding, index, count, words);
     constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<O>;
-    int const done = native::encode_groups<element, typename drawn<rounding>::type, alike, Packed, powers_of_two>(
+    int const done = native::encode_groups<element, typename given_rounding<rounding>::type, alike, Packed, powers_of_two>(
         values, factors.values, count / alike, words, ahead, static_cast<int>(sizeof(A)), out);
     if (done * alike == count && factors.any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {
@@ -156,7 +156,7 @@ LOFT_HOST_DEVICE constexpr float decode_element(code<typename B::element> c, cod
                                                 float tensor_decode) noexcept {
   if (is_nan_scale<B>(scale)) return bit_cast<float>(float_nan);
   float element = 0;
-  if constexpr (has_decode_lane<typename B::element>) element = decode_lane<typename B::element>(c);
+  if constexpr (has_branchless_decode<typename B::element>) element = decode_branchless<typename B::element>(c);
   else element = decode<typename B::element>(c);
   if constexpr (has_alternative<B>)
     if (is_alternative<B>(scale)) element = exact::multiply(decode<typename B::alternative>(c), B::alternative_unit);
@@ -176,7 +176,7 @@ template <class B>
                                                                              int col) noexcept {
   using element = typename B::element;
   int const special = int{is_nan_scale<B>(scale)} | int{is_alternative<B>(scale)};
-  if constexpr (!has_decode_lane<element>) {
+  if constexpr (!has_branchless_decode<element>) {
     return {0, 1};
   } else if constexpr (is_power_of_two_format<typename B::scale>) {
     constexpr auto spec = element::spec;
@@ -210,7 +210,7 @@ LOFT_HOST_DEVICE constexpr void decode_slice(C const* in, int count, code<typena
       refused[g] = factor.refused;
       any_refused |= factor.refused;
     };
-    for_lanes<Width / alike>(groups, find_factor);
+    for_each_index<Width / alike>(groups, find_factor);
     int const done = native::decode_groups<element, alike, Packed>(in, factors, tensor_decode, groups, values);
     if (done * alike == count && any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {

@@ -103,7 +103,7 @@ LOFT_HOST_DEVICE constexpr float finite_amax(matrix_view<T> in, O const& how) no
     for (int r = 0; r < walk.rows(); ++r) {
       float values[width];
       walk.blocks.read(r, values);
-      for_lanes<width>(walk.at.count, [&](int i) {
+      for_each_index<width>(walk.at.count, [&](int i) {
         std::uint32_t const bits = magnitude_bits(values[i]);
         result = max(result, bits < float_infinity ? bits : 0u);
       });
