@@ -57,7 +57,7 @@ template <int N, class T>
 LOFT_HOST_DEVICE constexpr std::uint32_t amax_bits(T const* values, int count) noexcept {
   std::uint32_t result = 0;
   if (count == N && native::amax_groups<N>(values, 1, &result) == 1) return result;
-  for_lanes<N>(count, [&](int i) { result = max(result, magnitude_bits(to_float(values[i]))); });
+  for_each_index<N>(count, [&](int i) { result = max(result, magnitude_bits(to_float(values[i]))); });
   return result;
 }
 
@@ -130,7 +130,7 @@ template <class B>
         return factor;
       }
     }
-    if constexpr (has_decode_lane<typename B::scale>) return decode_lane<typename B::scale>(scale);
+    if constexpr (has_branchless_decode<typename B::scale>) return decode_branchless<typename B::scale>(scale);
     else return decode<typename B::scale>(scale);
   }
 }

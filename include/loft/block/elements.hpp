@@ -26,14 +26,14 @@ namespace detail {
 template <Format F, int N, class Values, class Roundings>
 LOFT_HOST_DEVICE constexpr void encode_lanes(Values value_of, int count, int exponent, Roundings rounding_of,
                                              std::uint64_t index, code<F>* codes) noexcept {
-  if constexpr (has_element_lanes<F, decltype(rounding_of(0))>) {
+  if constexpr (has_branchless_encode<F, decltype(rounding_of(0))>) {
     // Scales below those of the lanes belong to tiny values: 2^64 lifts both. What overflows was beyond the largest
     // number before.
-    bool const tiny = exponent < least_lane_scale<F>;
+    bool const tiny = exponent < least_branchless_scale<F>;
     int const lifted = tiny ? exponent + 64 : exponent;
-    for_lanes<N>(count, [&](int i) {
+    for_each_index<N>(count, [&](int i) {
       float const value = value_of(i);
-      codes[i] = encode_lane<F>(tiny ? scale_by_power_of_two(value, 64) : value, lifted, rounding_of(i),
+      codes[i] = encode_branchless<F>(tiny ? scale_by_power_of_two(value, 64) : value, lifted, rounding_of(i),
                                 index + static_cast<std::uint64_t>(i));
     });
   } else {
@@ -47,7 +47,7 @@ LOFT_HOST_DEVICE constexpr void encode_lanes(Values value_of, int count, int exp
 /// them, lie 2^17 below the least code.
 template <Format F>
 inline constexpr int least_vector_scale = [] {
-  if constexpr (has_lanes<F>) return max(-126, -109 - (F::spec.min_exponent() - F::spec.mantissa_bits));
+  if constexpr (has_float_layout<F>) return max(-126, -109 - (F::spec.min_exponent() - F::spec.mantissa_bits));
   else return 0;
 }();
 
@@ -70,7 +70,7 @@ LOFT_HOST_DEVICE constexpr void encode_alike(T const* values, int count, scale_i
     return unit == 1.0f ? value : exact::multiply(value, 1.0f / unit);
   };
   encode_lanes<F, N>(
-      value_of, count, inverse.exponent, [&](int i) { return with_word(how.rounding, words, i); }, index, codes);
+      value_of, count, inverse.exponent, [&](int i) { return rounding_at(how.rounding, words, i); }, index, codes);
 }
 
 /// Encodes a run that shares one factor, at most N values, in column `col` of its block, with the format that its scale
@@ -137,7 +137,7 @@ struct run_factors {
       refused[g] = factor.refused;
       any_refused |= factor.refused;
     };
-    for_lanes<Width / alike>(count / alike, find);
+    for_each_index<Width / alike>(count / alike, find);
   }
 };
 
@@ -159,11 +159,11 @@ LOFT_HOST_DEVICE constexpr void encode_span(T const* values, int count,
     encode_span<Width, false>(values, count, scales, factors, how, t, index, codes, ahead);
     pack<element>(codes, count, out);
   } else {
-    constexpr bool random = has_words<rounding>;
-    typename word_of<rounding>::type words[random ? Width : 1] = {};
-    draw(how.rounding, index, count, words);
+    constexpr bool random = has_random_words<rounding>;
+    typename rounding_word<rounding>::type words[random ? Width : 1] = {};
+    fill_rounding_words(how.rounding, index, count, words);
     constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<O>;
-    int const done = native::encode_groups<element, typename drawn<rounding>::type, alike, Packed, powers_of_two>(
+    int const done = native::encode_groups<element, typename given_rounding<rounding>::type, alike, Packed, powers_of_two>(
         values, factors.values, count / alike, words, ahead, static_cast<int>(sizeof(A)), out);
     if (done * alike == count && factors.any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {
@@ -186,7 +186,7 @@ LOFT_HOST_DEVICE constexpr float decode_element(code<typename B::element> c, cod
                                                 float tensor_decode) noexcept {
   if (is_nan_scale<B>(scale)) return bit_cast<float>(float_nan);
   float element = 0;
-  if constexpr (has_decode_lane<typename B::element>) element = decode_lane<typename B::element>(c);
+  if constexpr (has_branchless_decode<typename B::element>) element = decode_branchless<typename B::element>(c);
   else element = decode<typename B::element>(c);
   if constexpr (requires { typename B::alternative; })
     if (is_alternative<B>(scale)) element = exact::multiply(decode<typename B::alternative>(c), B::alternative_unit);
@@ -206,7 +206,7 @@ template <class B>
                                                                              int col) noexcept {
   using element = typename B::element;
   int const special = int{is_nan_scale<B>(scale)} | int{is_alternative<B>(scale)};
-  if constexpr (!has_decode_lane<element>) {
+  if constexpr (!has_branchless_decode<element>) {
     return {0, 1};
   } else if constexpr (is_power_of_two_format<typename B::scale>) {
     constexpr auto spec = element::spec;
@@ -240,7 +240,7 @@ LOFT_HOST_DEVICE constexpr void decode_span(C const* in, int count, code<typenam
       refused[g] = factor.refused;
       any_refused |= factor.refused;
     };
-    for_lanes<Width / alike>(groups, find_factor);
+    for_each_index<Width / alike>(groups, find_factor);
     int const done = native::decode_groups<element, alike, Packed>(in, factors, tensor_decode, groups, values);
     if (done * alike == count && any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {

@@ -153,11 +153,11 @@ LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, t
                 wide = min(part, cols);
   static_assert(Count % run == 0,
                 "quantize_lanes: a rule that corrects scales has lanes of a multiple of eight values");
-  // By for_lanes, because devices have to unroll what indexes registers.
-  for_lanes<Count / part>(Count / part, [&](int g) {
+  // By for_each_index, because devices have to unroll what indexes registers.
+  for_each_index<Count / part>(Count / part, [&](int g) {
     int const first = g * part;
     correction_sums sums[part / run] = {};
-    for_lanes<part>(part, [&](int i) {
+    for_each_index<part>(part, [&](int i) {
       auto const c = code_in_words<typename format::element>(result.words, first + i);
       sums[i / run].add(in[first + i],
                         decode_element<format>(c, result.scales[(first + i) / cols], (col + i) % cols, 1.0f));
@@ -165,7 +165,7 @@ LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, t
     add_as_tree<part / run>(sums);
     add_lanes<correction_group<O> / part>(sums[0], group);
     double const factor = sums[0].factor(t.decode);
-    for_lanes<part / wide>(part / wide, [&](int b) {
+    for_each_index<part / wide>(part / wide, [&](int b) {
       int const at = first + b * wide;
       auto& scale = result.scales[at / cols];
       scale = corrected_scale(scale, factor, how, index + static_cast<std::uint64_t>(at - col));

@@ -46,11 +46,11 @@ LOFT_HOST_DEVICE constexpr void load_span(matrix_view<T> in, std::int64_t row, s
   int done = 0;
   if constexpr (requires { typename T::format; })
     if (in.col_stride == 1) done = native::decode_run<typename T::format>(source, count, values);
-  if (in.col_stride == 1 && done == 0) for_lanes<N>(count, [&](int i) { values[i] = to_float(source[i]); });
+  if (in.col_stride == 1 && done == 0) for_each_index<N>(count, [&](int i) { values[i] = to_float(source[i]); });
   else
     for (int i = done; i < count; ++i) values[i] = to_float(source[i * in.col_stride]);
   if constexpr (O::policy == nonfinite::saturate)
-    for_lanes<N>(count, [&](int i) { values[i] = admit<O::policy>(values[i]); });
+    for_each_index<N>(count, [&](int i) { values[i] = admit<O::policy>(values[i]); });
   if constexpr (rotates<O>) rotate_runs(how, values, count, values);
 }
 
@@ -64,7 +64,7 @@ LOFT_HOST_DEVICE constexpr std::uint32_t finite_amax_bits(matrix_view<T> in, O c
       float values[width];
       int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
       load_span<width>(in, row, first, count, how, values);
-      for_lanes<width>(count, [&](int i) {
+      for_each_index<width>(count, [&](int i) {
         std::uint32_t const bits = magnitude_bits(values[i]);
         result = max(result, bits < float_infinity ? bits : 0u);
       });
@@ -187,7 +187,7 @@ struct band {
     statistic_for<O> statistics[blocks] = {};
     gather(amax, statistics);
     auto const scale_for = [&](int b, int candidate) { return scale_of(amax[b], statistics[b], how, t, candidate); };
-    for_lanes<blocks>(block_count(), [&](int b) { scales[b] = scale_for(b, 0); });
+    for_each_index<blocks>(block_count(), [&](int b) { scales[b] = scale_for(b, 0); });
     if constexpr (has_candidates<O>) {
       auto const visit = [&](auto add) {
         for (std::int64_t r = row; r < end; ++r) {
@@ -206,7 +206,7 @@ struct band {
       for (; r + 4 <= end; r += 4) {  // so that the maxima are not written for every row
         T const *const a = &in(r, first), *const b = &in(r + 1, first), *const c = &in(r + 2, first);
         T const* const d = &in(r + 3, first);
-        for_lanes<width>(count, [&](int i) {
+        for_each_index<width>(count, [&](int i) {
           auto const two = larger_magnitude(a[i], b[i]), others = larger_magnitude(c[i], d[i]);
           columns[i] = larger_magnitude(columns[i], larger_magnitude(two, others));
         });
@@ -215,7 +215,7 @@ struct band {
     for (; r < end; ++r) {
       load(r, false);
       if constexpr (format::shape.rows > 1)
-        for_lanes<width>(count, [&](int i) { columns[i] = larger_magnitude(columns[i], values[i]); });
+        for_each_index<width>(count, [&](int i) { columns[i] = larger_magnitude(columns[i], values[i]); });
       if constexpr (has_statistic<O>)
         for (int b = 0; b < block_count(); ++b) statistics[b].add(values + b * block_cols, count_of(b));
     }

@@ -80,7 +80,7 @@ struct half_of_tiles {
     gather(m, tiles);
     std::int64_t ranks[] = {dropped};
     std::uint64_t keys[1] = {};
-    detail::keys_of_ranks(ranks, keys, [&](auto add) {
+    detail::radix_select(ranks, keys, [&](auto add) {
       for (std::int64_t i = 0; i < tiles; ++i) add(bit_cast<std::uint64_t>(workspace[i]));
     });
     std::uint64_t const least = keys[0];
