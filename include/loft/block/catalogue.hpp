@@ -27,7 +27,7 @@ struct mxfp6_e2m3 { using element = e2m3; using scale = e8m0; static constexpr b
 struct mxfp6_e3m2 { using element = e3m2; using scale = e8m0; static constexpr block_shape shape{1, 32}; };  // MX, FP6
 struct mxfp8_e4m3 { using element = e4m3; using scale = e8m0; static constexpr block_shape shape{1, 32}; };  // MX, FP8
 struct mxfp8_e5m2 { using element = e5m2; using scale = e8m0; static constexpr block_shape shape{1, 32}; };  // MX, FP8
-struct mxint8 { using element = int8; using scale = e8m0; static constexpr block_shape shape{1, 32}; };      // MX, INT8
+struct mxint8 { using element = int8_over_64; using scale = e8m0; static constexpr block_shape shape{1, 32}; };  // INT8
 // clang-format on
 
 /// Two levels: 16 elements share an E4M3 scale, and the tensor has a float. source: arXiv 2509.25149 section 2.

@@ -102,7 +102,7 @@ LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format
 }
 
 template <class O>
-using drawn_rounding = typename drawn<std::remove_cvref_t<decltype(O{}.rounding)>>::type;
+using drawn_rounding = typename given_rounding<std::remove_cvref_t<decltype(O{}.rounding)>>::type;
 /// True where the elements have a ladder that knows the operand's rounding.
 template <class O>
 inline constexpr bool climbs = has_ladder<typename O::format::element> && !requires {
@@ -131,13 +131,13 @@ LOFT_HOST_DEVICE constexpr void encode_words_by_span(V const& in, int first,
   float values[Count] = {};
   for (int i = 0; i < Count; ++i) values[i] = in[first + i];
   using rounding = std::remove_cvref_t<decltype(how.rounding)>;
-  typename word_of<rounding>::type words[has_words<rounding> ? Count : 1] = {};
-  draw(how.rounding, index, Count, words);
+  typename rounding_word<rounding>::type words[has_random_words<rounding> ? Count : 1] = {};
+  fill_rounding_words(how.rounding, index, Count, words);
   code<element> codes[Count] = {};
   constexpr int alike = min(Count, factor_cols<typename O::format>);
   for (int i = 0; i < Count; i += alike)
     encode_by_scale<alike>(values + i, alike, scale, col + i, how, t, index + static_cast<std::uint64_t>(i),
-                           words + (has_words<rounding> ? i : 0), codes + i);
+                           words + (has_random_words<rounding> ? i : 0), codes + i);
   std::uint64_t pending = 0;
   int held = 0;
   for (int i = 0; i < Count; ++i) {

@@ -27,8 +27,8 @@ template <Format F>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> encode_scale(float value) noexcept {
   if constexpr (native::has_pair_encode<F>)
     if (!constant_evaluated()) return static_cast<code<F>>(native::encode_pair<F>(value, 0.0f) & 0xffu);
-  if constexpr (has_lanes<F> && has_decode_lane<F> && F::spec.has_zero && F::spec.mantissa_bits < 23)
-    return encode_lane<F>(value, 0, nearest_even{}, 0);
+  if constexpr (has_float_layout<F> && has_branchless_decode<F> && F::spec.has_zero && F::spec.mantissa_bits < 23)
+    return encode_branchless<F>(value, 0, nearest_even{}, 0);
   else return encode<F>(value);
 }
 

@@ -67,7 +67,7 @@ template <class T>
   };
   std::int64_t ranks[] = {rank_of(exact::difference(1, quantile)), rank_of(quantile)};
   std::uint32_t keys[2] = {};
-  detail::keys_of_ranks(ranks, keys, visit);
+  detail::radix_select(ranks, keys, visit);
   out = {detail::number_of_key(keys[0]), detail::number_of_key(keys[1])};
   return status::ok;
 }
