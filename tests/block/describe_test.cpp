@@ -62,9 +62,12 @@ TEST_CASE("whole lines of number formats") {
   CHECK(line_of<loft::e8m0>() ==
         "e8m0: 8 bits, sign 0, exponent 8, mantissa 0, bias 127, max 2^127, least 2^-127, NaN 0xff, no infinity, no "
         "zero");
-  CHECK(line_of<loft::int8>() ==
-        "int8: 8 bits, sign 1, exponent 1, mantissa 6, bias 1, two's complement, max 1.984375, least 2^-6, no NaN, no "
-        "infinity");
+  CHECK(
+      line_of<loft::int8>() ==
+      "int8: 8 bits, sign 1, exponent 1, mantissa 6, bias -5, two's complement, max 127, least 1, no NaN, no infinity");
+  CHECK(line_of<loft::int8_over_64>() ==
+        "int8_over_64: 8 bits, sign 1, exponent 1, mantissa 6, bias 1, two's complement, max 1.984375, least 2^-6, no "
+        "NaN, no infinity");
   CHECK(line_of<loft::hifloat8>() ==
         "hifloat8: 8 bits, sign 1, mantissa 0 to 3, max 32768, least 2^-22, NaN 0x80, infinity 0x6f");
   CHECK(line_of<loft::bf16>() ==

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // encode and decode without branches, in 32-bit lanes, the form that compilers vectorise, and random words for whole
-// runs. Source: convert.hpp and random.hpp, whose steps these are; tests/lanes_test.cpp compares them over whole
+// runs. Source: convert.hpp and random.hpp, whose steps these are; tests/array/array_test.cpp compares them over whole
 // domains.
 #ifndef LOFT_ARRAY_BRANCHLESS_HPP
 #define LOFT_ARRAY_BRANCHLESS_HPP
@@ -10,12 +10,12 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/number/convert.hpp"
-#include "loft/number/format.hpp"
-#include "loft/native/host/runs.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
+#include "loft/native/host/runs.hpp"
+#include "loft/number/convert.hpp"
+#include "loft/number/format.hpp"
 #include "loft/number/random.hpp"
 #include "loft/number/rounding.hpp"
 
@@ -23,7 +23,7 @@ namespace loft::detail {
 
 /// f(0), f(1), ..., f(count - 1). The usual count, N, is a constant to the compiler.
 template <int N, class Function>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void for_lanes(int count, Function&& f) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void for_each_index(int count, Function&& f) noexcept {
   if (count == N) {
     if constexpr (native::unrolls_runs && N <= 32) {
       native::unrolled<N>(f);
@@ -37,30 +37,30 @@ template <int N, class Function>
 
 /// The formats whose numbers are laid out like a float's, so that a lane of 32 bits finds a code without a table.
 template <Format F>
-inline constexpr bool has_lanes = std::is_same_v<std::remove_cv_t<decltype(F::spec)>, format_spec>;
+inline constexpr bool has_float_layout = std::is_same_v<std::remove_cv_t<decltype(F::spec)>, format_spec>;
 /// Of these, the ones whose values are all normal floats.
 template <Format F>
-inline constexpr bool has_decode_lane = requires {
-  requires has_lanes<F> && F::spec.min_exponent() - F::spec.mantissa_bits >= -126;
+inline constexpr bool has_branchless_decode = requires {
+  requires has_float_layout<F> && F::spec.min_exponent() - F::spec.mantissa_bits >= -126;
 };
 
-/// True where encode_lane serves elements of F rounded by R: numbers with signs, and a fraction of 32 bits.
+/// True where encode_branchless serves elements of F rounded by R: numbers with signs, and a fraction of 32 bits.
 template <Format F, class R>
-inline constexpr bool has_element_lanes = has_lanes<F>&& requires {
+inline constexpr bool has_branchless_encode = has_float_layout<F>&& requires {
   requires F::spec.is_signed&& F::spec.has_zero&& F::spec.mantissa_bits < 23;
 }
 &&sizeof(typename fraction_word<R, float>::type) == 4;
 
-/// The least `scale` for which encode_lane needs no float subnormal normalised: at and above it they lie below F's
+/// The least `scale` for which encode_branchless needs no float subnormal normalised: at and above it they lie below F's
 /// normals.
 template <Format F>
-inline constexpr int least_lane_scale = -126 - F::spec.min_exponent();
+inline constexpr int least_branchless_scale = -126 - F::spec.min_exponent();
 
 /// encode_scaled<F, overflow::saturate>(value, scale, ...) for a value that is not NaN and a scale of at least
-/// least_lane_scale<F>.
+/// least_branchless_scale<F>.
 template <Format F, Rounding R>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> encode_lane(float value, int scale, R const& rounding,
-                                                                      std::uint64_t index) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> encode_branchless(float value, int scale, R const& rounding,
+                                                                            std::uint64_t index) noexcept {
   constexpr auto spec = F::spec;
   constexpr int mantissa_bits = spec.mantissa_bits;
   auto const bits = bit_cast<std::uint32_t>(value);
@@ -88,9 +88,9 @@ template <Format F, Rounding R>
   return with_sign<F>(min(lower + up, spec.max_code()), negative);
 }
 
-/// decode<F>(c) where has_decode_lane<F>.
+/// decode<F>(c) where has_branchless_decode<F>.
 template <Format F>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_lane(code<F> c) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_branchless(code<F> c) noexcept {
   constexpr auto spec = F::spec;
   constexpr int shift = 23 - spec.mantissa_bits;
   constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - spec.bias) << 23;
@@ -110,29 +110,29 @@ template <Format F>
 
 /// The rounding of one element of a run whose random words are drawn already.
 template <class R>
-struct drawn {
+struct given_rounding {
   using type = R;
 };
 template <class R>
   requires requires { typename R::given_word; }
-struct drawn<R> {
+struct given_rounding<R> {
   using type = typename R::given_word;
 };
 
 /// True for the roundings that look at a random word for each element: their words can be laid out for many at once.
 template <class R>
-inline constexpr bool has_words = requires {
+inline constexpr bool has_random_words = requires {
   R::bits;
 };
 
 /// What holds the random word of one element.
 template <class R>
-struct word_of {
+struct rounding_word {
   using type = std::uint8_t;
 };
 template <class R>
-  requires has_words<R>
-struct word_of<R> {
+  requires has_random_words<R>
+struct rounding_word<R> {
   using type = code_word<R::bits>;
 };
 
@@ -145,8 +145,8 @@ inline constexpr int philox_rounds<philox4x32<Rounds>> = Rounds;
 /// words[i] = random_bits<Bits, G>(seed, stream, index + i) for i < count, with one call of the generator for all its
 /// slots.
 template <int Bits, class G>
-LOFT_HOST_DEVICE constexpr void fill_random_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index,
-                                                 int count, code_word<Bits>* words) noexcept {
+LOFT_HOST_DEVICE constexpr void fill_random_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t index,
+                                                  int count, code_word<Bits>* words) noexcept {
   constexpr int slots = 128 / Bits, per_word = 32 / Bits;
   constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << Bits) - 1);
   int slot = static_cast<int>(index % slots);
@@ -170,21 +170,21 @@ LOFT_HOST_DEVICE constexpr void fill_random_bits(std::uint64_t seed, std::uint64
 
 /// The words of `count` elements, where R takes words.
 template <class R>
-LOFT_HOST_DEVICE constexpr void draw([[maybe_unused]] R const& rounding, [[maybe_unused]] std::uint64_t index,
-                                     [[maybe_unused]] int count,
-                                     [[maybe_unused]] typename word_of<R>::type* words) noexcept {
+LOFT_HOST_DEVICE constexpr void fill_rounding_words([[maybe_unused]] R const& rounding,
+                                                    [[maybe_unused]] std::uint64_t index, [[maybe_unused]] int count,
+                                                    [[maybe_unused]] typename rounding_word<R>::type* words) noexcept {
   if constexpr (requires { typename R::given_word; }) {
-    fill_random_bits<R::bits, typename R::generator>(rounding.seed, rounding.stream, index, count, words);
+    fill_random_words<R::bits, typename R::generator>(rounding.seed, rounding.stream, index, count, words);
   } else if constexpr (requires { rounding.word; }) {
     constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << R::bits) - 1);
-    for (int i = 0; i < count; ++i) words[i] = static_cast<typename word_of<R>::type>(rounding.word & mask);
+    for (int i = 0; i < count; ++i) words[i] = static_cast<typename rounding_word<R>::type>(rounding.word & mask);
   }
 }
 
 /// The rounding of element i of those whose words these are.
 template <class R, class W>
-LOFT_HOST_DEVICE constexpr auto with_word([[maybe_unused]] R const& rounding, [[maybe_unused]] W const* words,
-                                          [[maybe_unused]] int i) noexcept {
+LOFT_HOST_DEVICE constexpr auto rounding_at([[maybe_unused]] R const& rounding, [[maybe_unused]] W const* words,
+                                            [[maybe_unused]] int i) noexcept {
   if constexpr (requires { typename R::given_word; }) return typename R::given_word{words[i]};
   else return rounding;
 }

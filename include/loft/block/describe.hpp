@@ -9,8 +9,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
 #include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
 

@@ -24,7 +24,7 @@ LOFT_HOST_DEVICE constexpr float number_of_key(std::uint32_t key) noexcept {
 /// keys[r] = the key of rank ranks[r], 0 the least; the ranks are used up. `visit(add)` calls add(key) for every key,
 /// and for the same keys each time: once for each byte of a key, from the top. in: 0 <= rank < the number of keys.
 template <class W, int N, class Visit>
-LOFT_HOST_DEVICE constexpr void keys_of_ranks(std::int64_t (&ranks)[N], W (&keys)[N], Visit&& visit) noexcept {
+LOFT_HOST_DEVICE constexpr void radix_select(std::int64_t (&ranks)[N], W (&keys)[N], Visit&& visit) noexcept {
   for (W& key : keys) key = 0;
   W known = 0;
   for (int shift = word_bits<W> - 8; shift >= 0; shift -= 8) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // THE catalogue of formats and the list of them, all_formats. A format is added here and nowhere else.
-// Source: OCP MX 1.0 (e2m1, e2m3, e3m2, e8m0, int8), OCP OFP8 1.0 (e4m3, e5m2), IEEE 754-2019 (fp16), see each line for
-// others.
+// Source: OCP MX 1.0 (e2m1, e2m3, e3m2, e8m0, int8_over_64), OCP OFP8 1.0 (e4m3, e5m2), IEEE 754-2019 (fp16, fp32);
+// each other line says its own.
 #ifndef LOFT_NUMBER_FORMATS_HPP
 #define LOFT_NUMBER_FORMATS_HPP
 
@@ -32,11 +32,12 @@ struct bf16 { static constexpr format_spec spec{8, 7, 127, specials::ieee}; };  
 struct fp16 { static constexpr format_spec spec{5, 10, 15, specials::ieee}; };               // binary16
 struct fp32 { static constexpr format_spec spec{8, 23, 127, specials::ieee}; };              // binary32
 
-// Symmetric two's complement integers: one exponent bit makes them a fixed-point ladder. int8 is OCP's, in units of
-// 1/64.
+// Symmetric two's complement integers: with one exponent bit, all gaps are equal. int8_over_64 is the element of MXINT8:
+// the same integers in units of 1/64.
 struct int4 { static constexpr format_spec spec{1, 2, -1, specials::none, true, true, true}; };  // -7 ... 7
 struct int6 { static constexpr format_spec spec{1, 4, -3, specials::none, true, true, true}; };  // -31 ... 31
-struct int8 { static constexpr format_spec spec{1, 6, 1, specials::none, true, true, true}; };   // -127/64 ... 127/64
+struct int8 { static constexpr format_spec spec{1, 6, -5, specials::none, true, true, true}; };  // -127 ... 127
+struct int8_over_64 { static constexpr format_spec spec{1, 6, 1, specials::none, true, true, true}; };
 
 // Scales: unsigned. e8m0 and e6m2 have neither zero nor subnormals: code 0 of e8m0 is 2^-127, of e6m2 2^-48.
 struct ue4m3 { static constexpr format_spec spec{4, 3, 7, specials::nan, false}; };          // NVFP4's block scale
@@ -72,8 +73,8 @@ struct type_list {
 /// Every format of the catalogue: tests, documentation and benchmarks follow from this list.
 using all_formats =
     type_list<e1m2, e2m1, e2m3, e3m2, ue3m1, e3m4, e4m3, e5m2, e4m3fnuz, e5m2fnuz, hifloat8, bf16, fp16, fp32, int4,
-              int6, int8, ue4m3, ue5m3, ue5m3_ieee, e6m2, e8m0, p3109<8, 1>, p3109<8, 3>, p3109<8, 4, true, false>,
-              p3109<8, 4, false>, p3109<6, 3>, p3109<4, 2, true, false>, p3109<8, 1, false>>;
+              int6, int8, int8_over_64, ue4m3, ue5m3, ue5m3_ieee, e6m2, e8m0, p3109<8, 1>, p3109<8, 3>,
+              p3109<8, 4, true, false>, p3109<8, 4, false>, p3109<6, 3>, p3109<4, 2, true, false>, p3109<8, 1, false>>;
 
 }  // namespace loft
 

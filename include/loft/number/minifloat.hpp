@@ -124,6 +124,7 @@ using fp16_t = minifloat<fp16>;
 using int4_t = minifloat<int4>;
 using int6_t = minifloat<int6>;
 using int8_t = minifloat<int8>;
+using int8_over_64_t = minifloat<int8_over_64>;
 using ue4m3_t = minifloat<ue4m3>;
 using ue5m3_t = minifloat<ue5m3>;
 using ue5m3_ieee_t = minifloat<ue5m3_ieee>;

@@ -100,22 +100,17 @@ LOFT_HOST_DEVICE inline void choose_scales(staged_tile<T, Rows, Cols> tile, bloc
         amax = detail::max(amax, table.maxima[(col / table_type::part + p) * table_type::lines + row + r]);
     amax = detail::largest_word<lanes>(amax, group);
     if (unit % lanes != 0 || unit / lanes >= blocks || top + row >= in.rows || left + col >= in.cols) continue;
-    auto scale = detail::scale_of(amax, {}, how, t, 0);
+    detail::scale_chooser<O> chooser{};
+    chooser.amax[0] = amax;
     if constexpr (detail::has_candidates<O>) {
       int const rows = static_cast<int>(detail::min<std::int64_t>(tall, in.rows - top - row));
       int const valid = static_cast<int>(detail::min<std::int64_t>(wide, in.cols - left - col));
       auto const index = static_cast<std::uint64_t>((top + row) * in.cols + left + col);
-      float least = 0;
-      for (int candidate = 0; candidate < detail::candidates<O>; ++candidate) {
-        auto const other = detail::scale_of(amax, {}, how, t, candidate);
-        float const error = block_error(tile, row, col, rows, valid, other, how, t, index, in.cols);
-        if (candidate == 0 || detail::is_less_error(error, least)) {
-          least = error;
-          scale = other;
-        }
-      }
+      for (int c = 0; c < detail::candidates<O>; ++c)
+        chooser.error[c][0] =
+            block_error(tile, row, col, rows, valid, chooser.scale(0, c, how, t), how, t, index, in.cols);
     }
-    table.scales[b] = scale;
+    table.scales[b] = chooser.best(0, how, t);
   }
 }
 

@@ -47,7 +47,8 @@ LOFT_HOST_DEVICE inline void load_runs(float* runs, matrix_view<T const> in, std
   int const inside = static_cast<int>(detail::min<std::int64_t>(Count, in.cols - col));
   T const* const from = &in(row, col);
   for (int i = thread_index(); i < Count; i += run_tuning::threads)
-    runs[detail::team_place(i)] = i < inside ? detail::admit<Policy>(to_lane_float(from[i * in.col_stride])) : 0.0f;
+    runs[detail::team_place(i)] =
+        i < inside ? detail::apply_nonfinite<Policy>(to_lane_float(from[i * in.col_stride])) : 0.0f;
   sync_threads();
 }
 /// The same, rotated.
@@ -62,7 +63,8 @@ LOFT_HOST_DEVICE inline void load_rotated(float* runs, matrix_view<T const> in, 
 template <class O, int Count>
 LOFT_HOST_DEVICE inline detail::lane_values<float, Count> lane_part(float const* runs, int first) noexcept {
   detail::lane_values<float, Count> result{};
-  for (int i = 0; i < Count; ++i) result.values[i] = detail::admit<O::policy>(runs[detail::team_place(first + i)]);
+  for (int i = 0; i < Count; ++i)
+    result.values[i] = detail::apply_nonfinite<O::policy>(runs[detail::team_place(first + i)]);
   return result;
 }
 
@@ -91,7 +93,7 @@ __global__ void __launch_bounds__(run_tuning::threads) find_amax_of_runs(amax_ar
   load_rotated<count>(runs, a.in, place.row, place.col, with_seed(a.how, a.seed));
   std::uint32_t largest = 0;
   for (int i = thread_index(); i < count; i += run_tuning::threads) {
-    std::uint32_t const bits = detail::magnitude_bits(detail::admit<O::policy>(runs[detail::team_place(i)]));
+    std::uint32_t const bits = detail::magnitude_bits(detail::apply_nonfinite<O::policy>(runs[detail::team_place(i)]));
     largest = detail::max(largest, bits < detail::float_infinity ? bits : 0u);
   }
   largest = detail::largest_word<32>(largest, lane_group<32>{});
@@ -191,30 +193,25 @@ LOFT_HOST_DEVICE inline void choose_scales_of_runs(run_arguments<O, T, L> const&
     });
     sync_threads();
   }
-  auto const scale_for = [&](int candidate) { return detail::scale_of(maxima[block], {}, how, t, candidate); };
+  detail::scale_chooser<O> chooser{};
   int const valid = static_cast<int>(
       detail::clamp<std::int64_t>(a.in.cols - col - std::int64_t{block} * shape::wide, 0, shape::wide));
   bool const mine = block < shape::blocks && valid != 0;
-  if (mine) scales[block] = scale_for(0);
+  if (mine) chooser.amax[0] = maxima[block];
   if constexpr (detail::has_candidates<O>) {
-    float errors[detail::candidates<O>] = {};
     for (int r = 0; r < rows; ++r) {
       load_rotated<shape::values>(runs, a.in, top + r, col, how);
       if (mine) {
         auto const values = lane_part<O, shape::wide>(runs, block * shape::wide);
         auto const index = static_cast<std::uint64_t>((top + r) * a.in.cols + col + block * shape::wide);
         for (int c = 0; c < detail::candidates<O>; ++c)
-          errors[c] = detail::add_error(errors[c], values.values, valid, scale_for(c), how, t, index);
+          chooser.error[c][0] = detail::add_error(chooser.error[c][0], values.values, valid,
+                                                  chooser.scale(0, c, how, t), how, t, index);
       }
       sync_threads();
     }
-    float least = errors[0];
-    for (int c = 1; mine && c < detail::candidates<O>; ++c) {
-      if (!detail::is_less_error(errors[c], least)) continue;
-      least = errors[c];
-      scales[block] = scale_for(c);
-    }
   }
+  if (mine) scales[block] = chooser.best(0, how, t);
   sync_threads();
 }
 

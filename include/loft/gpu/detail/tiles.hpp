@@ -138,8 +138,8 @@ template <class First, class Second>
 inline constexpr bool keeps_codes = false;
 template <class O, ScaleLayout Rows, ScaleLayout Cols>
 inline constexpr bool keeps_codes<tile_output<O, Rows>, tile_output<O, Cols>> =
-    tile_block_rows<O> > 1 && !Cols::repeats_rows && !detail::has_words<std::remove_cvref_t<decltype(O{}.rounding)>> &&
-    32 % O::format::element::spec.bits() == 0;
+    tile_block_rows<O> > 1 && !Cols::repeats_rows &&
+    !detail::has_random_words<std::remove_cvref_t<decltype(O{}.rounding)>> && 32 % O::format::element::spec.bits() == 0;
 
 /// The shared memory of a tile of so many rows, with what lies behind it.
 template <class First, class Second, class T, int Rows>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's hooks for blocks and conversions: what registers of many lanes do for whole runs of values and codes.
-// Source: lane_codec.hpp for the arithmetic. tests/lanes_test.cpp compares every hook with the generic code that it
+// Source: vector_convert.hpp for the arithmetic. tests/array/array_test.cpp compares every hook with the generic code that it
 // replaces.
 #ifndef LOFT_NATIVE_HOST_BLOCKS_HPP
 #define LOFT_NATIVE_HOST_BLOCKS_HPP
@@ -189,10 +189,10 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
     if (constant_evaluated()) return 0;
     constexpr int width = Packed ? F::spec.bits() : 8, registers = N / lanes, bytes = lanes * width / 8;
     lines_ahead<T> lines{reinterpret_cast<std::uintptr_t>(ahead), static_cast<std::uintptr_t>(lanes * ahead_bytes)};
-    if constexpr (Packed && has_half_encoder<F, R>) {
-      if constexpr (PowersOfTwo && has_halves<T> && N % (2 * lanes) == 0)
-        encode_halves<F, R, N>(values, multipliers, groups, lines, codes);
-      else encode_scaled_halves<F, R, N>(values, multipliers, groups, lines, codes);
+    if constexpr (Packed && has_table_encoder<F, R>) {
+      if constexpr (PowersOfTwo && has_upper_half<T> && N % (2 * lanes) == 0)
+        encode_by_table<F, R, N>(values, multipliers, groups, lines, codes);
+      else encode_scaled_by_table<F, R, N>(values, multipliers, groups, lines, codes);
       return groups;
     }
     auto const scaled = [&](int i, float multiplier) __attribute__((always_inline)) {

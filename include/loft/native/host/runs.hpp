@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's hooks that know no format but 4 bits: packing, the Hadamard transform, random words. Source: packed.hpp,
-// rotation.hpp, random.hpp, whose results these are; tests/lanes_test.cpp compares them.
+// rotation.hpp, random.hpp, whose results these are; tests/array/array_test.cpp compares them.
 #ifndef LOFT_NATIVE_HOST_RUNS_HPP
 #define LOFT_NATIVE_HOST_RUNS_HPP
 
@@ -9,8 +9,8 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/native/host/vectors.hpp"
 #include "loft/core/paley.hpp"
+#include "loft/native/host/vectors.hpp"
 
 namespace loft::native {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode in the lanes of a register: codes to floats, and float bits to codes. Source: lanes.hpp and
-// convert.hpp, whose arithmetic this is; tests/lanes_test.cpp compares them.
+// encode and decode in the lanes of a register: codes to floats, and float bits to codes. Source: branchless.hpp and
+// convert.hpp, whose arithmetic this is; tests/array/array_test.cpp compares them.
 #ifndef LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
 #define LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
 
@@ -10,8 +10,8 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/number/format.hpp"
 #include "loft/native/host/vectors.hpp"
+#include "loft/number/format.hpp"
 #include "loft/number/rounding.hpp"
 
 namespace loft::native {

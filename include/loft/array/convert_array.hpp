@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // encode and decode for many numbers, each as the function for one: what the machine does in registers of many lanes.
 // Source: convert.hpp for the meaning.
-#ifndef LOFT_ARRAY_BULK_HPP
-#define LOFT_ARRAY_BULK_HPP
+#ifndef LOFT_ARRAY_CONVERT_ARRAY_HPP
+#define LOFT_ARRAY_CONVERT_ARRAY_HPP
 
 #include <cstdint>
 #include <type_traits>
 
+#include "loft/array/branchless.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/native/host/blocks.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
-#include "loft/array/branchless.hpp"
-#include "loft/native/host/blocks.hpp"
 #include "loft/number/rounding.hpp"
 
 namespace loft {
@@ -24,17 +24,17 @@ namespace loft {
 template <Format F, overflow O = overflow::saturate, Rounding R = nearest_even, EncodeSource T>
 LOFT_HOST_DEVICE constexpr void encode(T const* values, std::int64_t count, code<F>* codes, R rounding = {},
                                        std::uint64_t first_index = 0) noexcept {
-  constexpr std::int64_t width = detail::has_words<R> ? 1024 : 1 << 20;
+  constexpr std::int64_t width = detail::has_random_words<R> ? 1024 : 1 << 20;
   for (std::int64_t first = 0; first < count; first += width) {
     int const here = static_cast<int>(detail::min(width, count - first));
     std::uint64_t const index = first_index + static_cast<std::uint64_t>(first);
-    typename detail::word_of<R>::type words[detail::has_words<R> ? width : 1];
-    detail::draw(rounding, index, here, words);
-    int const done = native::encode_run<F, typename detail::drawn<R>::type, O == overflow::special>(
+    typename detail::rounding_word<R>::type words[detail::has_random_words<R> ? width : 1];
+    detail::fill_rounding_words(rounding, index, here, words);
+    int const done = native::encode_run<F, typename detail::given_rounding<R>::type, O == overflow::special>(
         values + first, here, words, codes + first);
     for (int i = done; i < here; ++i)
-      codes[first + i] =
-          encode<F, O>(values[first + i], detail::with_word(rounding, words, i), index + static_cast<std::uint64_t>(i));
+      codes[first + i] = encode<F, O>(values[first + i], detail::rounding_at(rounding, words, i),
+                                      index + static_cast<std::uint64_t>(i));
   }
 }
 

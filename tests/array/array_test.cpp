@@ -55,12 +55,12 @@ std::vector<float> all_values(std::size_t count, unsigned seed) {
 template <class F, class R>
 long lane_mismatches(std::vector<float> const& values, R rounding, int bias_of_control) {
   long mismatches = 0;
-  for (int scale : {0, 3, -5, 40, -40, detail::least_lane_scale<F>, 126}) {
-    if (scale < detail::least_lane_scale<F>) continue;
+  for (int scale : {0, 3, -5, 40, -40, detail::least_branchless_scale<F>, 126}) {
+    if (scale < detail::least_branchless_scale<F>) continue;
     for (std::size_t i = 0; i < values.size(); ++i) {
       auto const expected =
           detail::encode_scaled<F, overflow::saturate>(values[i], scale + bias_of_control, rounding, i);
-      mismatches += detail::encode_lane<F>(values[i], scale, rounding, i) != expected;
+      mismatches += detail::encode_branchless<F>(values[i], scale, rounding, i) != expected;
     }
   }
   return mismatches;
@@ -70,8 +70,8 @@ long lane_mismatches(std::vector<float> const& values, R rounding, int bias_of_c
 template <class F, class R>
 long vector_mismatches(std::vector<float> const& values, R rounding) {
   long mismatches = 0;
-  typename detail::word_of<R>::type words[96] = {};
-  detail::draw(rounding, 0, 96, words);
+  typename detail::rounding_word<R>::type words[96] = {};
+  detail::fill_rounding_words(rounding, 0, 96, words);
   constexpr float multipliers[] = {1.0f, 0.25f, 3.7f};
   for (std::size_t i = 0; i + 96 <= values.size(); i += 96) {
     std::uint8_t codes[96], packed[96], expected[96];
@@ -174,10 +174,10 @@ long amax_mismatches(std::vector<T> const& values) {
 
 }  // namespace
 
-TEST_CASE("encode_lane equals encode for every format and rounding") {
+TEST_CASE("encode_branchless equals encode for every format and rounding") {
   auto const values = hard_values(1500, 1);
   all_formats::for_each([&]<class F>(F) {
-    if constexpr (detail::has_lanes<F> && F::spec.has_zero && F::spec.is_signed && F::spec.mantissa_bits < 23) {
+    if constexpr (detail::has_float_layout<F> && F::spec.has_zero && F::spec.is_signed && F::spec.mantissa_bits < 23) {
       CAPTURE(F::spec.exponent_bits);
       CAPTURE(F::spec.mantissa_bits);
       CHECK(lane_mismatches<F>(values, nearest_even{}, 0) == 0);
@@ -245,11 +245,12 @@ TEST_CASE("blocks of packed 4-bit codes, of bf16 and float, equal encode") {
 
 TEST_CASE("decoding in lanes and vectors equals decode") {
   all_formats::for_each([&]<class F>(F) {
-    if constexpr (detail::has_decode_lane<F> && F::spec.bits() <= 16) {
+    if constexpr (detail::has_branchless_decode<F> && F::spec.bits() <= 16) {
       long mismatches = 0;
       for (std::uint32_t c = 0; c < 1u << F::spec.bits(); ++c) {
         auto const bits = static_cast<code<F>>(c);
-        mismatches += bit_cast<std::uint32_t>(detail::decode_lane<F>(bits)) != bit_cast<std::uint32_t>(decode<F>(bits));
+        mismatches +=
+            bit_cast<std::uint32_t>(detail::decode_branchless<F>(bits)) != bit_cast<std::uint32_t>(decode<F>(bits));
         code<F> codes[16];
         float values[16];
         for (auto& each : codes) each = bits;
@@ -381,7 +382,7 @@ TEST_CASE("filling a run with random words equals asking for each") {
                                                    std::integral_constant<int, Rounds>) {
       detail::code_word<Bits> words[400];
       for (int count : {0, 1, 69, 128, 255, 400}) {
-        detail::fill_random_bits<Bits, philox4x32<Rounds>>(0x1'0000'0011, 0x2'0000'0016, first, count, words);
+        detail::fill_random_words<Bits, philox4x32<Rounds>>(0x1'0000'0011, 0x2'0000'0016, first, count, words);
         for (int i = 0; i < count; ++i)
           mismatches += words[i] != random_bits<Bits, philox4x32<Rounds>>(0x1'0000'0011, 0x2'0000'0016,
                                                                           first + static_cast<std::uint64_t>(i));
