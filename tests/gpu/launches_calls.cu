@@ -24,7 +24,7 @@ void find_amax(char const* what, Operand const& how = {}) {
       auto const values = numbers<T>(e.rows, e.cols, 5, kind);
       float right = 0;
       matrix_view<T const> const matrix{values.data(), e.rows, e.cols, e.cols};
-      if (tensor_amax(matrix, right, how) != status::ok) std::exit(1);
+      if (tensor_amax(matrix, how, right) != status::ok) std::exit(1);
       for (auto const& m : memory_shapes) {
         name_case(what, e, m);
         auto const in = place(values, e.rows, e.cols, m);

@@ -29,7 +29,7 @@ void fused(char const* what, Operand const& how, Operand const& given, on_device
       if (e.rows == 0) continue;
       matrix_view<T const> const matrix{values.data(), e.rows, e.cols, e.cols};
       float right = 0;
-      if (tensor_amax(matrix, right, how) != status::ok) std::exit(1);
+      if (tensor_amax(matrix, how, right) != status::ok) std::exit(1);
       auto answer = answer_of<Layout>(matrix, how);
       std::vector<float> floats(values.size());
       quantized_view<format, Layout> const q{answer.codes.data(), answer.scales.data(), &answer.tensor_scale, e.rows,

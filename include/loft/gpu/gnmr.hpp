@@ -11,8 +11,7 @@
 
 #include "loft/core/exact.hpp"
 #include "loft/gpu/detail/grid.hpp"
-#include "loft/native/gpu/cuda.hpp"
-#include "loft/native/gpu/hip.hpp"
+#include "loft/native/gpu/lane_group.hpp"
 #include "loft/stability/gnmr.hpp"
 
 namespace loft::gpu {
@@ -45,16 +44,13 @@ LOFT_HOST_DEVICE inline gnmr_run run_of_thread(std::int64_t count) noexcept {
   return {first, detail::min(first + each, count)};
 }
 
-LOFT_HOST_DEVICE inline std::uint64_t exchange_both(std::uint64_t word, int mask) noexcept {
-  std::uint32_t const low = native::exchange(static_cast<std::uint32_t>(word), mask);
-  std::uint32_t const high = native::exchange(static_cast<std::uint32_t>(word >> 32), mask);
-  return detail::two_words(low, high);
-}
+using gnmr_group = lane_group<gnmr_tuning::width>;
 
 /// The words of a group of lanes, combined. The order of the words must not matter to `combine`.
 template <class Combine>
 LOFT_HOST_DEVICE inline std::uint64_t over_group(std::uint64_t word, Combine combine) noexcept {
-  for (int mask = 1; mask < gnmr_tuning::width; mask *= 2) word = combine(word, exchange_both(word, mask));
+  for (int mask = 1; mask < gnmr_tuning::width; mask *= 2)
+    word = combine(word, detail::exchange(word, mask, gnmr_group{}));
   return word;
 }
 
@@ -74,7 +70,7 @@ LOFT_HOST_DEVICE inline std::uint64_t over_block(std::uint64_t word, std::uint64
 LOFT_HOST_DEVICE inline std::uint64_t sum_before(std::uint64_t word, std::uint64_t* shared) noexcept {
   std::uint64_t before = 0;
   for (int mask = 1; mask < gnmr_tuning::width; mask *= 2) {  // `word`: the sum of the `mask` lanes that this one is in
-    std::uint64_t const neighbours = exchange_both(word, mask);
+    std::uint64_t const neighbours = detail::exchange(word, mask, gnmr_group{});
     if ((thread_index() & mask) != 0) before += neighbours;
     word += neighbours;
   }

@@ -58,11 +58,10 @@ struct launcher {
     matrix_view<number const> const from = in;
     if (status const s = check_quantize(from, out, how, where); s != status::ok) return s;
     if (in.rows == 0 || in.cols == 0) return status::ok;
-    tensor_scale t;
-    device_inputs inputs{where.seed, nullptr};
-    if (status const s = find_scale(from, out, how, where, t, inputs); s != status::ok) return s;
+    quantized_output<O, L> to{out, how, {}, where.seed};
+    if (status const s = find_scale(from, to, where); s != status::ok) return s;
     if (status const s = pad<Device>(out, where); s != status::ok) return s;
-    return launch_quantize<Device>(from, tile_output<O, L>{out, how, t, inputs}, where);
+    return launch_quantize<Device>(from, to, where);
   }
 
   /// quantize of a matrix and of its transpose with one read of it, or with two where a rotation is longer than a tile
@@ -88,22 +87,19 @@ struct launcher {
     std::int64_t const needed = (needs_scale(rows_how, where) ? workspace_bytes<First>() : 0) +
                                 (needs_scale(cols_how, where) ? workspace_bytes<Second>() : 0);
     if (status const s = check_workspace(where, needed); s != status::ok) return s;
-    tensor_scale t[2];
-    device_inputs inputs[2] = {{where.seed, nullptr}, {second.seed, nullptr}};
-    if (status const s = find_scale(from, rows_out, rows_how, where, t[0], inputs[0]); s != status::ok) return s;
+    quantized_output<First, L> one{rows_out, rows_how, {}, where.seed};
+    quantized_output<Second, M> two{cols_out, cols_how, {}, second.seed};
+    if constexpr (tall) two.how.rule = rows_how.rule;
+    if (status const s = find_scale(from, one, where); s != status::ok) return s;
     if (needs_scale(rows_how, where)) {
       second.workspace = static_cast<scale_memory*>(where.workspace) + 1;
       second.workspace_bytes -= workspace_bytes<First>();
     }
-    Second beside = cols_how;
-    if constexpr (tall) beside.rule = rows_how.rule;
-    if (status const s = find_scale(transposed(from), cols_out, beside, second, t[1], inputs[1]); s != status::ok)
-      return s;
+    if (status const s = find_scale(transposed(from), two, second); s != status::ok) return s;
     if (status const s = pad<Device>(rows_out, where); s != status::ok) return s;
     if (status const s = pad<Device>(cols_out, where); s != status::ok) return s;
-    tile_output<First, L> const one{rows_out, rows_how, t[0], inputs[0]};
-    tile_output<Second, M> const two{cols_out, cols_how, t[1], inputs[1]};
-    if constexpr (one_tile_serves<tile_output<First, L>, tile_output<Second, M>, number, Device::shared_limit>) {
+    if constexpr (one_tile_serves<quantized_output<First, L>, quantized_output<Second, M>, number,
+                                  Device::shared_limit>) {
       return launch_tiles<Device>(from, one, two, where);
     } else {
       if (status const s = launch_quantize<Device>(from, one, where); s != status::ok) return s;
@@ -212,21 +208,16 @@ struct launcher {
     if (norm == nullptr) return status::null_pointer;
     if (!aligned(norm)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return Device::zero(norm, sizeof(norm_partial), where.stream);
-    constexpr int together = norm_tuning::values * lanes_together<O, norm_tuning::values>;
-    if (!rows_serve(from, out) || !is_contiguous(from) || in.cols % together != 0) return status::not_contiguous;
+    if (!rows_serve<O>(from, out) || !is_contiguous(from)) return status::not_contiguous;
     std::int64_t const total = in.rows * in.cols, chunks = loft::detail::ceil_div(total, norm_order::chunk);
     std::int64_t const own = workspace_bytes<O>();
     if (status const s = check_workspace(where, own + norm_workspace_bytes(1, chunks)); s != status::ok) return s;
-    tensor_scale t;
-    device_inputs inputs{where.seed, nullptr};
-    if (status const s = find_scale(from, out, how, where, t, inputs); s != status::ok) return s;
+    quantized_output<O, row_major> to{out, how, {}, where.seed};
+    if (status const s = find_scale(from, to, where); s != status::ok) return s;
     auto* const counters = reinterpret_cast<norm_counters*>(static_cast<unsigned char*>(where.workspace) + own);
     int const level = norm_level(chunks, norm_tuning::blocks_beside);
-    norm_by_product<O, number> const a{{from.data, 1, total, total, out, how, t, inputs, 1},
-                                       level,
-                                       norm,
-                                       counters,
-                                       reinterpret_cast<double*>(counters + 1)};
+    norm_by_product<O, number> const a{
+        {as_one_row(from), to}, level, norm, counters, reinterpret_cast<double*>(counters + 1)};
     return run(quantize_rows_with_norm<O, number>, norm_blocks(total, level), norm_tuning::threads, 0, where, a);
   }
 
@@ -273,23 +264,20 @@ struct launcher {
 
   /// The tensor's scale: known on the host, or left in the workspace by kernels that run before.
   template <class O, class T, ScaleLayout L>
-  static status find_scale(matrix_view<T const> in, quantized_view<typename O::format, L> out, O const& how,
-                           context const& where, tensor_scale& t, device_inputs& inputs) noexcept {
-    using format = typename O::format;
-    t = loft::detail::constant_of<O>();
-    if constexpr (has_tensor_scale<format>) {
-      if (!needs_scale(how, where)) {
-        if constexpr (requires { how.rule.amax; })
-          t = tensor_scale_for<format>(how.rule.amax, loft::detail::tensor_range<O>());
-        return Device::launch(store_number<float>, 1, 32, 0, where.stream, t.decode, out.tensor_scale);
+  static status find_scale(matrix_view<T const> in, quantized_output<O, L>& to, context const& where) noexcept {
+    to.t = loft::detail::constant_of<O>();
+    if constexpr (has_tensor_scale<typename O::format>) {
+      if (!needs_scale(to.how, where)) {
+        if constexpr (requires { to.how.rule.amax; }) to.t = loft::detail::scale_for_amax<O>(to.how.rule.amax);
+        return Device::launch(store_number<float>, 1, 32, 0, where.stream, to.t.decode, to.view.tensor_scale);
       }
       auto* const memory = static_cast<scale_memory*>(where.workspace);
       auto* const computed = reinterpret_cast<float*>(&memory->amax);
       if (where.amax == nullptr)
-        if (status const s = tensor_amax(in, how, computed, where); s != status::ok) return s;
-      inputs.scale = &memory->scale;
+        if (status const s = tensor_amax(in, to.how, computed, where); s != status::ok) return s;
+      to.scale = &memory->scale;
       return Device::launch(choose_tensor_scale<O>, 1, 32, 0, where.stream,
-                            where.amax != nullptr ? where.amax : computed, &memory->scale, out.tensor_scale);
+                            where.amax != nullptr ? where.amax : computed, &memory->scale, to.view.tensor_scale);
     }
     return status::ok;
   }

@@ -19,7 +19,7 @@ namespace loft::gpu {
 template <class O, class T>
 inline constexpr bool is_row_type =
     O::format::shape.rows == 1 &&
-    lanes_hold<detail::rotation_of<O>, values_a_lane<O>>&& lanes_together<O, values_a_lane<O>> <= 32 &&
+    lanes_hold<detail::rotation_of<O>, row_fragment<O>>&& lanes_together<O, row_fragment<O>> <= 32 &&
     detail::is_wide_type<T>;
 
 template <class T>
@@ -77,9 +77,11 @@ status check_quantize(matrix_view<T const> in, quantized_view<typename O::format
 }
 
 /// True where the kernel for rows of whole blocks can read and write these views.
-template <class T, class B, ScaleLayout L>
+template <class O, class T, class B, ScaleLayout L>
 bool rows_serve(matrix_view<T const> in, quantized_view<B, L> out) noexcept {
-  return detail::rows_are_wide(in) && detail::is_multiple(out.codes, 16);
+  constexpr int count = row_fragment<O>;
+  return detail::rows_are_wide(in) && detail::is_multiple(out.codes, 16) &&
+         in.cols % (count * lanes_together<O, count>) == 0;
 }
 
 }  // namespace loft::gpu

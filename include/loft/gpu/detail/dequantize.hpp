@@ -36,15 +36,6 @@ inline constexpr bool has_float_fields = requires {
 template <Format F>
 inline constexpr int fields_exponent = 127 - F::spec.bias;
 
-/// Code i of eight in the top bits of a word.
-template <Format F>
-LOFT_HOST_DEVICE constexpr std::uint32_t code_on_top(std::uint32_t const* words, int i) noexcept {
-  constexpr int bits = F::spec.bits();
-  int const at = i * bits % 32, word = i * bits / 32;
-  if (at + bits <= 32) return words[word] << (32 - bits - at);
-  return (words[word] >> at | words[word + 1] << (32 - at)) << (32 - bits);
-}
-
 /// The eight codes as floats; of formats with has_float_fields the fields alone, the values times
 /// 2^-fields_exponent<F>.
 template <Format F>
@@ -52,15 +43,13 @@ LOFT_HOST_DEVICE inline void decode_eight(std::uint32_t const* words, float* val
   constexpr auto spec = F::spec;
   constexpr int bits = spec.bits();
   for (int i = 0; i < 8; ++i) {
-    std::uint32_t const top = code_on_top<F>(words, i);
+    std::uint32_t const top = detail::code_on_top<F>(words, i);
     if constexpr (has_float_fields<F>) {
       constexpr std::uint32_t mask = detail::float_sign | spec.magnitude_mask() << (23 - spec.mantissa_bits);
       values[i] = bit_cast<float>(
           static_cast<std::uint32_t>(static_cast<std::int32_t>(top) >> (8 - spec.exponent_bits)) & mask);
     } else {
-      auto const c = static_cast<code<F>>(top >> (32 - bits));
-      if constexpr (detail::has_branchless_decode<F>) values[i] = detail::decode_branchless<F>(c);
-      else values[i] = decode<F>(c);
+      values[i] = detail::decode_number<F>(static_cast<code<F>>(top >> (32 - bits)));
     }
   }
 }
