@@ -9,14 +9,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/quantize_block.hpp"
-#include "loft/core/config.hpp"
 #include "loft/array/branchless.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/array/packing.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
+#include "loft/tensor/block_row.hpp"
 #include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
 
@@ -151,8 +151,7 @@ LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(qua
 }
 /// A tensor as it was quantized by `how`: needed only where the rule has a constant, as floor_four_thirds does. A
 /// rotation is not undone: see matmul.
-template <class O, BlockFormat B, ScaleLayout L>
-  requires requires { typename O::format; }
+template <Operand O, BlockFormat B, ScaleLayout L>
 LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(quantized_view<B, L> view,
                                                                              O const&) noexcept {
   static_assert(std::is_same_v<std::remove_const_t<B>, typename O::format>,

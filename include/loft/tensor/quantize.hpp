@@ -8,11 +8,13 @@
 #include <type_traits>
 
 #include "loft/array/packing.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/quantize_block.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/tensor/block_row.hpp"
 #include "loft/tensor/checks.hpp"
+#include "loft/tensor/detail/explain.hpp"
 #include "loft/tensor/quantized.hpp"
 #include "loft/tensor/staging.hpp"
 #include "loft/tensor/view.hpp"
@@ -23,13 +25,17 @@ namespace loft {
 /// For trainers that scale by the amax of earlier steps, reduce it over ranks, or share one tensor out to threads.
 ///
 /// in: any strides. out: 0 for an empty tensor. error: a status other than ok, with nothing written.
-template <class O, class T>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status tensor_amax(matrix_view<T> in, float& amax,
-                                                            O const& how = {}) noexcept {
+template <Operand O, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status tensor_amax(matrix_view<T> in, O const& how, float& amax) noexcept {
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   amax = detail::tensor_amax(in, how);
   return status::ok;
+}
+/// The same for an operand without state: tensor_amax<operand<mxfp4>>(in, amax).
+template <Operand O, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status tensor_amax(matrix_view<T> in, float& amax) noexcept {
+  return tensor_amax(in, detail::default_operand<O>(), amax);
 }
 
 /// Quantizes a matrix: [rows, cols] -> codes, scales, tensor scale. Blocks lie along the columns.
@@ -40,9 +46,10 @@ template <class O, class T>
 /// range; padding is zero; `tensor_scale` receives the decoding factor. The element index that stochastic rounding sees
 /// is row * cols + col. rounds, NaN, infinity, -0: as quantize_block. An empty tensor is ok and writes nothing.
 /// error: a status other than ok, with nothing written. source: design section 3.
-template <class O, class T, ScaleLayout L>
+template <Operand O, class T, ScaleLayout L>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status quantize(matrix_view<T> in, quantized_view<typename O::format, L> out,
-                                                         O const& how = {}, row_range range = {}) noexcept {
+                                                         O const& how = detail::default_operand<O>(),
+                                                         row_range range = {}) noexcept {
   using format = typename O::format;
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
   if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
@@ -68,9 +75,10 @@ template <class O, class T, ScaleLayout L>
 ///
 /// in: as `quantize` wrote it, in the same layout. out: float, any strides that do not overlap. A block with a NaN
 /// scale is all NaN. error: a status other than ok, with nothing written. source: design section 2.
-template <class O, class B, ScaleLayout L>
+template <Operand O, class B, ScaleLayout L>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status dequantize(quantized_view<B, L> in, matrix_view<float> out,
-                                                           O const& how = {}, row_range range = {}) noexcept {
+                                                           O const& how = detail::default_operand<O>(),
+                                                           row_range range = {}) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   static_assert(std::is_same_v<std::remove_const_t<B>, format>,
@@ -104,12 +112,10 @@ template <class O, class B, ScaleLayout L>
 
 /// dequantize(quantize(in)) without the codes: what training on emulated formats computes with. `out` may be `in`
 /// itself. in, out, rounds, error: as the two functions.
-template <class O, class T>
+template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
-                                                              O const& how = {}, row_range range = {}) noexcept {
-  static_assert(
-      requires { typename O::format; },
-      "fake_quantize: this describes no operand; a plan has recipes, a recipe products, a product two operands");
+                                                              O const& how = detail::default_operand<O>(),
+                                                              row_range range = {}) noexcept {
   if (status const s = detail::check_pair(in, out); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   if (status const s = detail::check_range<typename O::format>(in.rows, range); s != status::ok) return s;

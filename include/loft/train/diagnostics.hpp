@@ -7,16 +7,16 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
+#include "loft/array/packing.hpp"
 #include "loft/block/quantize_block.hpp"
+#include "loft/block/rules.hpp"
+#include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/train/noise.hpp"
-#include "loft/array/packing.hpp"
-#include "loft/block/rules.hpp"
 #include "loft/tensor/block_row.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/noise.hpp"
 
 namespace loft {
 
@@ -32,9 +32,9 @@ struct crest_factors {
 ///
 /// in: as `quantize`. out: mean and maximum over the blocks; all 0 where none has one. Sums of squares are per block,
 /// in its row-major order; the mean's sum is over blocks in order. error: a few ulps of a double beside the rotation's.
-template <class O, class T>
+template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status crest_factor(matrix_view<T> in, crest_factors& out,
-                                                             O const& how = {}) noexcept {
+                                                             O const& how = detail::default_operand<O>()) noexcept {
   using format = typename O::format;
   constexpr int width = detail::span_cols<O>, cols = format::shape.cols, rows = format::shape.rows,
                 blocks = width / cols;
@@ -100,8 +100,7 @@ LOFT_HOST_DEVICE constexpr fate fate_of(float value, float decoded, std::uint32_
 }
 
 template <class O, class T, class B, class L>
-LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B, L> quantized,
-                                             O const& how) noexcept {
+LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B, L> quantized, O const& how) noexcept {
   static_assert(std::is_same_v<std::remove_const_t<B>, typename O::format>,
                 "the operand describes another block format");
   if (status const s = check_matrix(in, false); s != status::ok) return s;
@@ -114,7 +113,8 @@ LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B
 /// in order: the value that the quantizer saw, after the rotation, and what its code decodes to, before the rotation is
 /// undone.
 template <class O, class T, class B, ScaleLayout L, class Block, class Element>
-LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view<B, L> from, O const& how, Block&& on_block, Element&& on_element) noexcept {
+LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view<B, L> from, O const& how,
+                                               Block&& on_block, Element&& on_element) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   constexpr int width = span_cols<O>, cols = format::shape.cols;
@@ -156,9 +156,10 @@ struct element_counts {
 ///
 /// in: the tensor, and what `quantize` made of it with the same operand. out: the counts, exact. A status
 /// other than ok: nothing is written.
-template <class O, class T, class B, ScaleLayout L>
+template <Operand O, class T, class B, ScaleLayout L>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status count_elements(matrix_view<T> original, quantized_view<B, L> quantized,
-                                                               element_counts& out, O const& how = {}) noexcept {
+                                                               element_counts& out,
+                                                               O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_pair(original, quantized, how); s != status::ok) return s;
   out = {};
   for (std::int64_t row = 0; row < original.rows; ++row)
@@ -168,12 +169,11 @@ template <class O, class T, class B, ScaleLayout L>
     ++out.blocks;
     out.nan_blocks += is_nan ? 1 : 0;
   };
-  detail::visit_elements(original, quantized, how, on_block,
-                         [&](std::int64_t, float, float, detail::fate what) {
-                           ++out.elements;
-                           out.saturated += what == detail::fate::saturated ? 1 : 0;
-                           out.flushed += what == detail::fate::flushed ? 1 : 0;
-                         });
+  detail::visit_elements(original, quantized, how, on_block, [&](std::int64_t, float, float, detail::fate what) {
+    ++out.elements;
+    out.saturated += what == detail::fate::saturated ? 1 : 0;
+    out.flushed += what == detail::fate::flushed ? 1 : 0;
+  });
   return status::ok;
 }
 
@@ -195,9 +195,10 @@ struct error_parts {
 /// The parts are sums over disjoint elements, and the total is their sum by definition, (scale_bias + dead_zone) +
 /// grid; it is the noise of signal_to_quantization_noise summed in another order, and to the bit where the sums are
 /// exact. in, out, error: as count_elements; each sum is rounded in double once a term. source: arXiv 2605.20402.
-template <class O, class T, class B, ScaleLayout L>
+template <Operand O, class T, class B, ScaleLayout L>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status split_error(matrix_view<T> original, quantized_view<B, L> quantized,
-                                                            error_parts& out, O const& how = {}) noexcept {
+                                                            error_parts& out,
+                                                            O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_pair(original, quantized, how); s != status::ok) return s;
   out = {};
   error_parts of_row;

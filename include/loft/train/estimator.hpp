@@ -8,14 +8,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
 #include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
+#include "loft/core/math.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/formats.hpp"
-#include "loft/core/exact.hpp"
-#include "loft/core/math.hpp"
 #include "loft/tensor/block_row.hpp"
 #include "loft/tensor/view.hpp"
 
@@ -146,8 +146,8 @@ LOFT_HOST_DEVICE constexpr void factors_of_span(float const* values, int count,
 /// encode sees them, after the operand's rotation, under the scales that codes are made with: not the corrected ones.
 /// A row's spans come in the order of its columns.
 template <class O, class T, class E, class Function>
-LOFT_HOST_DEVICE constexpr void visit_factors(matrix_view<T> values, O const& how, row_range range,
-                                              E const& estimator, Function&& f) noexcept {
+LOFT_HOST_DEVICE constexpr void visit_factors(matrix_view<T> values, O const& how, row_range range, E const& estimator,
+                                              Function&& f) noexcept {
   constexpr int width = span_cols<O>;
   tensor_scale const t = choose_tensor_scale(values, how);
   auto const visit_part = [&](auto part, origin at) {
@@ -160,8 +160,7 @@ LOFT_HOST_DEVICE constexpr void visit_factors(matrix_view<T> values, O const& ho
       }
     });
   };
-  for_parts<O>(submatrix(values, range.first, range.count, 0, values.cols), {range.first, 0, values.cols},
-                     visit_part);
+  for_parts<O>(submatrix(values, range.first, range.count, 0, values.cols), {range.first, 0, values.cols}, visit_part);
 }
 
 /// gradient[i] *= factor(i) for a span of a row; where the operand rotates, in the rotated domain: R^T diag(factor) R.
@@ -198,7 +197,7 @@ LOFT_HOST_DEVICE constexpr void scale_gradient(matrix_view<float> gradient, std:
 /// `straight_through` changes nothing, not even by the rotation's rounding. rounds: one product an element, besides the
 /// rotation. A scale of 0 makes every scaled value 0. NaN and infinity in the gradient stay what products make of them.
 /// error: a status other than ok, with nothing written.
-template <class O, class T, Estimator E>
+template <Operand O, class T, Estimator E>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status estimate_gradient(matrix_view<float> gradient, matrix_view<T> values,
                                                                   O const& how, E const& estimator,
                                                                   row_range range = {}) noexcept {
@@ -249,9 +248,10 @@ LOFT_HOST_DEVICE constexpr status check_mask(basic_clip_mask<Byte> mask) noexcep
 /// Saves which elements quantizing `values` with `how` does not clip.
 /// in: as estimate_gradient. out: the bytes of the rows of the range, completely. error: a status other than ok, with
 /// nothing written.
-template <class O, class T>
+template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status save_clip_mask(matrix_view<T> values, clip_mask mask,
-                                                               O const& how = {}, row_range range = {}) noexcept {
+                                                               O const& how = detail::default_operand<O>(),
+                                                               row_range range = {}) noexcept {
   if (status const s = detail::check_matrix(values, false); s != status::ok) return s;
   if (values.rows != mask.rows || values.cols != mask.cols) return status::shape_mismatch;
   if (status const s = detail::check_mask(mask); s != status::ok) return s;
@@ -272,9 +272,9 @@ template <class O, class T>
 
 /// estimate_gradient with clipped_straight_through, from the mask that save_clip_mask wrote; of `how` only the rotation
 /// is used. The same bits as estimate_gradient gives. error: a status other than ok, with nothing written.
-template <class O>
+template <Operand O>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status apply_clip_mask(matrix_view<float> gradient, const_clip_mask mask,
-                                                                O const& how = {}) noexcept {
+                                                                O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_matrix(gradient, true); s != status::ok) return s;
   if (gradient.rows != mask.rows || gradient.cols != mask.cols) return status::shape_mismatch;
   if (status const s = detail::check_mask(mask); s != status::ok) return s;

@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
-#include "loft/core/bits.hpp"
 #include "loft/block/block_scale.hpp"
+#include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/radix_select.hpp"
@@ -169,7 +169,7 @@ template <class T>
 }
 
 /// An operand that is clamped to its quantiles before it is quantized, for fake_quantize.
-template <class O>
+template <Operand O>
 struct clamped {
   O how{};
   double quantile = 0.99;
