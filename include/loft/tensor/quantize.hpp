@@ -46,7 +46,7 @@ template <Operand O, class T>
 /// range; padding is zero; `tensor_scale` receives the decoding factor. The element index that stochastic rounding sees
 /// is row * cols + col. rounds, NaN, infinity, -0: as quantize_block. An empty tensor is ok and writes nothing.
 /// error: a status other than ok, with nothing written. source: design section 3.
-template <Operand O, class T, ScaleLayout L>
+template <Operand O, class T, ScaleLayout L = row_major>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status quantize(matrix_view<T> in, quantized_view<typename O::format, L> out,
                                                          O const& how = detail::default_operand<O>(),
                                                          row_range range = {}) noexcept {
