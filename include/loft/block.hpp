@@ -4,6 +4,7 @@
 #define LOFT_BLOCK_HPP
 
 #include "loft/block/catalogue.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/quantize_block.hpp"
 #include "loft/block/quantize_lanes.hpp"
 #include "loft/block/reseed.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an operand is quantized, operand<>, and one block of it, quantize_block.
+// One block of an operand, quantized: quantize_block.
 // Source: design section 2 (data through one block) and decisions 7, 8 and 10.
 #ifndef LOFT_BLOCK_QUANTIZE_BLOCK_HPP
 #define LOFT_BLOCK_QUANTIZE_BLOCK_HPP
@@ -9,31 +9,10 @@
 
 #include "loft/block/block_row.hpp"
 #include "loft/block/catalogue.hpp"
-#include "loft/block/correction.hpp"
-#include "loft/block/rules.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/core/config.hpp"
-#include "loft/number/rounding.hpp"
-#include "loft/rotation/rotation.hpp"
 
 namespace loft {
-
-/// How one operand is quantized: its format, and the choices that change what its bits are.
-template <BlockFormat B, class Rule = default_rule<B>, Rounding R = default_rounding<B>, class Rotation = no_rotation,
-          nonfinite N = nonfinite::propagate>
-struct operand {
-  static_assert(ScaleRule<Rule, B>, "operand: the rule does not give a scale of this block format");
-  static_assert(loft::Rotation<Rotation>, "operand: the rotation needs size, apply and invert");
-  static_assert(detail::scale_has_nan<B>(),
-                "operand: the scale format needs a NaN, to mark blocks with NaN or infinity");
-  static_assert(detail::can_correct<Rule, B>,
-                "operand: scales are corrected in whole blocks of one row, each with a plain number for a scale, over "
-                "groups of a power of two, at least 8");
-  using format = std::remove_const_t<B>;
-  static constexpr nonfinite policy = N;
-  Rule rule{};
-  R rounding{};
-  Rotation rotation{};
-};
 
 /// One block, unpacked: a code an element in row-major order, and the scale they share.
 template <BlockFormat B>
