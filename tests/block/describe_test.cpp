@@ -96,7 +96,7 @@ TEST_CASE("every format's facts are those of its codes") {
     std::string const line = line_of<F>();
     CAPTURE(line);
     CHECK(line.size() < loft::description::capacity);
-    CHECK(line.substr(0, line.find(':')) == loft::format_name<F>());
+    CHECK(line.substr(0, line.find(':')) == std::string{loft::format_name<F>()});
     CHECK(number_in(after(line, ": ")) == F::spec.bits());
     if constexpr (F::spec.bits() <= 16) {
       // All codes, decoded: extremes and special codes are found here, and derived from the spec in the library.
