@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode for many numbers, each as the function for one: what the machine does in registers of many lanes.
-// Source: convert.hpp for the meaning.
+// encode and decode of arrays. Every number is converted as number/convert.hpp converts one.
 #ifndef LOFT_ARRAY_CONVERT_ARRAY_HPP
 #define LOFT_ARRAY_CONVERT_ARRAY_HPP
 
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/array/branchless.hpp"
+#include "loft/array/random_words.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/native/host/blocks.hpp"

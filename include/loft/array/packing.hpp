@@ -9,8 +9,8 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/native/host/nibbles.hpp"
 #include "loft/number/format.hpp"
-#include "loft/native/host/runs.hpp"
 
 namespace loft {
 

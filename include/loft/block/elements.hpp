@@ -13,6 +13,7 @@
 #include "loft/core/config.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/array/branchless.hpp"
+#include "loft/array/random_words.hpp"
 #include "loft/native/host/blocks.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/array/packing.hpp"

@@ -14,6 +14,7 @@
 #include "loft/number/convert.hpp"
 #include "loft/block/ladder.hpp"
 #include "loft/array/branchless.hpp"
+#include "loft/array/random_words.hpp"
 #include "loft/number/minifloat.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"

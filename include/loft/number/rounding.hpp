@@ -173,6 +173,28 @@ using truncated_stochastic = basic_stochastic<truncated_stochastic_word<Bits>, G
 
 namespace detail {
 
+/// Whether R looks at a random word for each element. The words of many elements can then be made at once.
+template <class R>
+inline constexpr bool has_random_words = requires {
+  R::bits;
+};
+/// Whether R makes the random word of an element from the element's index.
+template <class R>
+inline constexpr bool makes_random_words = requires {
+  typename R::given_word;
+};
+
+/// The rounding of an element whose random word is made already: R itself where it makes no words.
+template <class R>
+struct given_rounding {
+  using type = R;
+};
+template <class R>
+  requires makes_random_words<R>
+struct given_rounding<R> {
+  using type = typename R::given_word;
+};
+
 /// The word in which R compares fractions of a T: the carrier's own, or 64 bits where the random word needs more room.
 template <class R, class T>
 struct fraction_word {

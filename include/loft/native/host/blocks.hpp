@@ -201,7 +201,7 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
     };
     auto const encode = [&](f32s v, [[maybe_unused]] int i) __attribute__((always_inline)) {
       u32s random = {};
-      if constexpr (requires { R::bits; }) random = load_words(words + i * lanes);
+      if constexpr (detail::has_random_words<R>) random = load_words(words + i * lanes);
       return encode_lanes<F, R>(v, random);
     };
     constexpr int together = registers % 4 == 0 ? 1 : 4 / registers;  // groups in four registers
@@ -215,13 +215,13 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
         store_four<width>(codes + i * bytes, four[0], four[1], four[2], four[3]);
       }
       values += together * N;
-      if constexpr (requires { R::bits; }) words += together * N;
+      if constexpr (detail::has_random_words<R>) words += together * N;
       codes += together * registers * bytes;
     }
     for (; group < groups; ++group, ++multipliers) {
       for (int i = 0; i < registers; ++i) store_codes<width>(codes + i * bytes, encode(scaled(i, *multipliers), i));
       values += N;
-      if constexpr (requires { R::bits; }) words += N;
+      if constexpr (detail::has_random_words<R>) words += N;
       codes += registers * bytes;
     }
     return groups;
@@ -256,7 +256,7 @@ LOFT_HOST_DEVICE constexpr int encode_run([[maybe_unused]] T const* values, [[ma
     int i = 0;
     for (; i + lanes <= count; i += lanes) {
       u32s random = {};
-      if constexpr (requires { R::bits; }) random = load_words(words + i);
+      if constexpr (detail::has_random_words<R>) random = load_words(words + i);
       store_codes<8 * sizeof(C)>(codes + i, encode_all_lanes<F, R, Special>(load_values(values + i), random));
     }
     return i;

@@ -81,7 +81,7 @@ struct table_encoder {
 template <class F, class R>
 inline constexpr bool has_table_encoder = [] {
 #if defined(__AVX512VBMI__) && !defined(__clang__)
-  if constexpr (!has_encode_lanes<F, R> || requires { R::bits; }) return false;
+  if constexpr (!has_encode_lanes<F, R> || detail::has_random_words<R>) return false;
   else if constexpr (F::spec.bits() != 4 || !F::spec.has_negative_zero() || F::spec.mantissa_bits > 5) return false;
   else return table_encoder<F, R>::top_index < 64;
 #else
