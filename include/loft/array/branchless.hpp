@@ -46,12 +46,12 @@ inline constexpr bool has_branchless_encode = has_float_layout<F>&& requires {
 }
 &&sizeof(typename fraction_word<R, float>::type) == 4;
 
-/// The least `scale` for which encode_branchless needs no float subnormal normalised: at and above it they lie below F's
-/// normals.
+/// The least `scale` for which encode_branchless needs no subnormal float normalised: scaled by it, or by more, they
+/// lie below F's normal numbers.
 template <Format F>
 inline constexpr int least_branchless_scale = -126 - F::spec.min_exponent();
 
-/// encode_scaled<F, overflow::saturate>(value, scale, ...) for a value that is not NaN and a scale of at least
+/// encode_scaled<F, overflow::saturate>(value, scale, ...). in: a value that is not NaN, and a scale of at least
 /// least_branchless_scale<F>.
 template <Format F, Rounding R>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> encode_branchless(float value, int scale, R const& rounding,
@@ -83,7 +83,7 @@ template <Format F, Rounding R>
   return with_sign<F>(min(lower + up, spec.max_code()), negative);
 }
 
-/// decode<F>(c) where has_branchless_decode<F>.
+/// decode<F>(c) for formats with has_branchless_decode<F>.
 template <Format F>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_branchless(code<F> c) noexcept {
   constexpr auto spec = F::spec;

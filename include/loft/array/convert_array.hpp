@@ -16,9 +16,9 @@
 
 namespace loft {
 
-/// codes[i] = encode<F, O>(values[i], rounding, first_index + i) for i < count: [count] -> [count].
+/// Sets codes[i] to encode<F, O>(values[i], rounding, first_index + i) for i < count: [count] -> [count].
 ///
-/// in: float, double or a minifloat. out: one code each, not packed. `count` <= 0 writes nothing.
+/// in: floats, doubles or minifloats. out: one code each, not packed. A `count` of 0 or below writes nothing.
 /// rounds, error, NaN, infinity, -0: as encode of one number.
 template <Format F, overflow O = overflow::saturate, Rounding R = nearest_even, EncodeSource T>
 LOFT_HOST_DEVICE constexpr void encode(T const* values, std::int64_t count, code<F>* codes, R rounding = {},
@@ -37,7 +37,7 @@ LOFT_HOST_DEVICE constexpr void encode(T const* values, std::int64_t count, code
   }
 }
 
-/// values[i] = decode<F>(codes[i]) for i < count: [count] -> [count]. Exact, as decode of one code.
+/// Sets values[i] to decode<F>(codes[i]) for i < count: [count] -> [count]. error: exact, as decode of one code.
 template <Format F>
 LOFT_HOST_DEVICE constexpr void decode(code<F> const* codes, std::int64_t count, float* values) noexcept {
   constexpr std::int64_t width = 1 << 20;

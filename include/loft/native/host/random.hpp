@@ -12,8 +12,8 @@
 
 namespace loft::native {
 
-/// Writes the outputs of the calls `call`, `call + 1`, ... of Philox4x32, 128 bits each, for the first of `count` calls, as
-/// many as fill whole registers. Returns how many calls were done: 0 where vectors are not to be had.
+/// Writes the outputs of the calls `call`, `call + 1`, ... of Philox4x32, 128 bits each, for the first of `count`
+/// calls, as many as fill whole registers. Returns how many calls were done: 0 where vectors are not to be had.
 template <int Rounds, class W>
 LOFT_HOST_DEVICE constexpr int philox_calls([[maybe_unused]] std::uint64_t seed, [[maybe_unused]] std::uint64_t stream,
                                             [[maybe_unused]] std::uint64_t call, [[maybe_unused]] int count,

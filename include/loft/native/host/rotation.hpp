@@ -16,7 +16,7 @@ namespace loft::native {
 
 #if LOFT_HAS_HOST_VECTORS
 
-/// Butterflies over the distances of registers 1, 2, 4, ... below `end`.
+/// Butterflies between registers that are 1, 2, 4, ... apart, below `end`.
 template <int Count>
 [[gnu::always_inline]] inline void butterflies_between(f32s* v, int end) noexcept {
   for (int distance = 1; distance < end; distance *= 2) {
@@ -29,8 +29,8 @@ template <int Count>
   }
 }
 
-/// Butterflies over all distances below N, a power of two that is 256 at most, of `Runs` runs of N floats; times `norm`
-/// where Scaled. Stage by stage for all runs: the sums of one wait while those of the others are worked on.
+/// Butterflies over all distances below N, a power of two up to 256, of `Runs` runs of N floats; times `norm` where
+/// Scaled. Each stage is done for all runs before the next one, so that sums of one run need not wait for each other.
 template <int N, int Runs, bool Scaled>
 [[gnu::always_inline]] inline void butterflies_in_registers(float const* from, [[maybe_unused]] float norm,
                                                             float* to) noexcept {
@@ -50,7 +50,7 @@ template <int N, int Runs, bool Scaled>
   }
 }
 
-/// The butterflies over Distance and, where it is below End, over 2 * Distance, of Count floats in memory.
+/// Butterflies over Distance, 2 * Distance, ... below End, of Count floats in memory, two stages at a time.
 template <int Distance, int End, int Count, bool Scaled>
 inline void butterflies_in_memory(float* values, [[maybe_unused]] float norm) noexcept {
   constexpr int radix = 2 * Distance < End ? 4 : 2, step = radix * Distance;
@@ -68,7 +68,7 @@ inline void butterflies_in_memory(float* values, [[maybe_unused]] float norm) no
   if constexpr (step < End) butterflies_in_memory<step, End, Count, Scaled>(values, norm);
 }
 
-/// Registers of numbers for paley_sums.
+/// The arithmetic of paley_sums on registers.
 struct register_arithmetic {
   [[gnu::always_inline]] static f32s negated(f32s x) noexcept {
     return __builtin_bit_cast(f32s, __builtin_bit_cast(u32s, x) ^ 0x8000'0000u);
@@ -91,9 +91,9 @@ template <int M, bool Transposed>
 
 #endif
 
-/// The Hadamard transform of rotation/hadamard.hpp, or its inverse, of `runs` runs of Outer * Inner floats, where Outer is 1 or
-/// the order of a Paley matrix and Inner a power of two. Its sums are in the order that is told there. `to` may be
-/// `from`. Returns the runs that are done: all, or none where vectors are not to be had.
+/// The Hadamard transform of rotation/hadamard.hpp, or its inverse, of `runs` runs of Outer * Inner floats, where Outer
+/// is 1 or the order of a Paley matrix and Inner a power of two. Its sums are in the order that is told there. `to` may
+/// be `from`. Returns the runs that are done: all, or none where vectors are not to be had.
 template <int Outer, int Inner, bool Inverse>
 LOFT_HOST_DEVICE constexpr int hadamard_runs([[maybe_unused]] float const* from, [[maybe_unused]] int runs,
                                              [[maybe_unused]] float norm, [[maybe_unused]] float* to) noexcept {
@@ -119,8 +119,8 @@ LOFT_HOST_DEVICE constexpr int hadamard_runs([[maybe_unused]] float const* from,
   return 0;
 }
 
-/// Negates run[i] where bit i % 32 of sign_word(i / 32) is set, for a run of N floats. Returns whether it was done, which
-/// needs vectors and runs of whole registers.
+/// Negates run[i] where bit i % 32 of sign_word(i / 32) is set, for a run of N floats. Returns whether it was done,
+/// which needs vectors and runs of whole registers.
 template <int N, class Words>
 LOFT_HOST_DEVICE constexpr bool flip_signs([[maybe_unused]] float* run,
                                            [[maybe_unused]] Words const& sign_word) noexcept {
