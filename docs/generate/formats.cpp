@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "loft/block.hpp"
-#include "loft/block/describe.hpp"
 #include "loft/loft.hpp"
 
 namespace {

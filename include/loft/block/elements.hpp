@@ -10,6 +10,7 @@
 
 #include "loft/array/branchless.hpp"
 #include "loft/array/packing.hpp"
+#include "loft/array/random_words.hpp"
 #include "loft/block/block_format.hpp"
 #include "loft/block/block_values.hpp"
 #include "loft/block/operand_traits.hpp"
@@ -133,8 +134,9 @@ LOFT_HOST_DEVICE constexpr void encode_slice(T const* values, int count, code<ty
     typename rounding_word<rounding>::type words[random ? Width : 1] = {};
     fill_rounding_words(how.rounding, index, count, words);
     constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<O>;
-    int const done = native::encode_groups<element, typename given_rounding<rounding>::type, alike, Packed, powers_of_two>(
-        values, factors.values, count / alike, words, ahead, static_cast<int>(sizeof(A)), out);
+    int const done =
+        native::encode_groups<element, typename given_rounding<rounding>::type, alike, Packed, powers_of_two>(
+            values, factors.values, count / alike, words, ahead, static_cast<int>(sizeof(A)), out);
     if (done * alike == count && factors.any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {
       if (i / alike < done && factors.refused[i / alike] == 0) continue;

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "loft/array/branchless.hpp"
+#include "loft/array/random_words.hpp"
 #include "loft/block/block_values.hpp"
 #include "loft/block/elements.hpp"
 #include "loft/block/ladder.hpp"

@@ -10,13 +10,13 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/native/gpu/lane_group.hpp"
-#include "loft/native/gpu/device.hpp"
-#include "loft/native/host/runs.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/native/gpu/cuda.hpp"
-#include "loft/native/gpu/hip.hpp"
 #include "loft/core/paley.hpp"
+#include "loft/native/gpu/cuda.hpp"
+#include "loft/native/gpu/device.hpp"
+#include "loft/native/gpu/hip.hpp"
+#include "loft/native/gpu/lane_group.hpp"
+#include "loft/native/host/rotation.hpp"
 
 namespace loft {
 

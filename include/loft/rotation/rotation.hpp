@@ -10,10 +10,10 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/rotation/hadamard.hpp"
 #include "loft/native/gpu/lane_group.hpp"
-#include "loft/native/host/runs.hpp"
+#include "loft/native/host/rotation.hpp"
 #include "loft/number/random.hpp"
+#include "loft/rotation/hadamard.hpp"
 
 namespace loft {
 
@@ -38,12 +38,12 @@ struct no_rotation {
 
 namespace detail {
 
-/// Negates the elements of a run of N whose bit, i % 32 of word_of(i / 32), is set.
+/// Negates the elements of a run of N whose bit, i % 32 of sign_word(i / 32), is set.
 template <int N, class T, class Words>
-LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& word_of) noexcept {
+LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& sign_word) noexcept {
   if constexpr (std::is_same_v<T, float>)
-    if (native::flip_signs<N>(run, word_of)) return;
-  for (int i = 0; i < N; ++i) run[i] = (word_of(i / 32) >> i % 32 & 1u) != 0 ? negated(run[i]) : run[i];
+    if (native::flip_signs<N>(run, sign_word)) return;
+  for (int i = 0; i < N; ++i) run[i] = (sign_word(i / 32) >> i % 32 & 1u) != 0 ? negated(run[i]) : run[i];
 }
 
 /// The same for `Count` values of a lane, which start at a multiple of Count, or of N, in a run; bit i % N % 64 of
@@ -66,11 +66,11 @@ LOFT_HOST_DEVICE constexpr void flip_pairs(std::uint32_t* pairs, std::uint64_t m
 }
 /// The same for `Count` values, whole runs of N, that a team of threads has at team_place(i).
 template <int N, int Count, ThreadTeam Team, class Words>
-LOFT_HOST_DEVICE constexpr void flip_team(float* values, Words const& word_of, Team const& team) noexcept {
+LOFT_HOST_DEVICE constexpr void flip_team(float* values, Words const& sign_word, Team const& team) noexcept {
   constexpr int words = (N + 31) / 32;
   for (int unit = team.rank(); unit < Count / N * words; unit += Team::size) {
     int const run = unit / words, which = unit % words;
-    std::uint32_t const word = word_of(which);
+    std::uint32_t const word = sign_word(which);
     for (int i = 0; i < min(32, N - which * 32); ++i) {
       float& value = values[team_place(run * N + which * 32 + i)];
       value = bit_cast<float>(bit_cast<std::uint32_t>(value) ^ (word << (31 - i) & float_sign));

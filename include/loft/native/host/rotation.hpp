@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's hooks that know no format but 4 bits: packing, the Hadamard transform, random words. Source: packed.hpp,
-// rotation.hpp, random.hpp, whose results these are; tests/array/array_test.cpp compares them.
-#ifndef LOFT_NATIVE_HOST_RUNS_HPP
-#define LOFT_NATIVE_HOST_RUNS_HPP
+// Rotates runs of floats in the host's vector registers: the Hadamard transform and changes of signs.
+// tests/array/array_test.cpp compares them with the generic code of the folder rotation, which gives the same bits.
+#ifndef LOFT_NATIVE_HOST_ROTATION_HPP
+#define LOFT_NATIVE_HOST_ROTATION_HPP
 
 #include <cstdint>
 #include <utility>
@@ -14,44 +14,9 @@
 
 namespace loft::native {
 
-// Each hook does the first part of a run and returns how much of it, 0 where vectors are not to be had.
-
-/// A register of codes of 4 bits to bytes, element 2i in the low nibble, and back, for whole registers.
-LOFT_HOST_DEVICE constexpr std::int64_t pack_nibbles([[maybe_unused]] std::uint8_t const* codes,
-                                                     [[maybe_unused]] std::int64_t count,
-                                                     [[maybe_unused]] std::uint8_t* bytes) noexcept {
-#if LOFT_HAS_HOST_VECTORS
-  if (constant_evaluated()) return 0;
-  using pairs = vector<std::uint16_t, lanes>::type;
-  std::int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    pairs const both = load<pairs>(codes + i) & 0x0f0f;
-    store(bytes + i / 2, __builtin_convertvector(both | (both >> 4), u8s));
-  }
-  return i;
-#else
-  return 0;
-#endif
-}
-LOFT_HOST_DEVICE constexpr std::int64_t unpack_nibbles([[maybe_unused]] std::uint8_t const* bytes,
-                                                       [[maybe_unused]] std::int64_t count,
-                                                       [[maybe_unused]] std::uint8_t* codes) noexcept {
-#if LOFT_HAS_HOST_VECTORS
-  if (constant_evaluated()) return 0;
-  std::int64_t i = 0;
-  for (; i + 2 * lanes <= count; i += 2 * lanes) {
-    u16s const both = __builtin_convertvector(load<u8s>(bytes + i / 2), u16s);
-    store(codes + i, (both & 0x0f) | ((both & 0xf0) << 4));
-  }
-  return i;
-#else
-  return 0;
-#endif
-}
-
 #if LOFT_HAS_HOST_VECTORS
 
-/// Butterflies over the distances of registers 1, 2, 4, ... below `end`.
+/// Butterflies between registers that are 1, 2, 4, ... apart, below `end`.
 template <int Count>
 [[gnu::always_inline]] inline void butterflies_between(f32s* v, int end) noexcept {
   for (int distance = 1; distance < end; distance *= 2) {
@@ -64,8 +29,8 @@ template <int Count>
   }
 }
 
-/// Butterflies over all distances below N, a power of two that is 256 at most, of `Runs` runs of N floats; times `norm`
-/// where Scaled. Stage by stage for all runs: the sums of one wait while those of the others are worked on.
+/// Butterflies over all distances below N, a power of two up to 256, of `Runs` runs of N floats; times `norm` where
+/// Scaled. Each stage is done for all runs before the next one, so that sums of one run need not wait for each other.
 template <int N, int Runs, bool Scaled>
 [[gnu::always_inline]] inline void butterflies_in_registers(float const* from, [[maybe_unused]] float norm,
                                                             float* to) noexcept {
@@ -85,7 +50,7 @@ template <int N, int Runs, bool Scaled>
   }
 }
 
-/// The butterflies over Distance and, where it is below End, over 2 * Distance, of Count floats in memory.
+/// Butterflies over Distance, 2 * Distance, ... below End, of Count floats in memory, two stages at a time.
 template <int Distance, int End, int Count, bool Scaled>
 inline void butterflies_in_memory(float* values, [[maybe_unused]] float norm) noexcept {
   constexpr int radix = 2 * Distance < End ? 4 : 2, step = radix * Distance;
@@ -103,7 +68,7 @@ inline void butterflies_in_memory(float* values, [[maybe_unused]] float norm) no
   if constexpr (step < End) butterflies_in_memory<step, End, Count, Scaled>(values, norm);
 }
 
-/// Registers of numbers for paley_sums.
+/// The arithmetic of paley_sums on registers.
 struct register_arithmetic {
   [[gnu::always_inline]] static f32s negated(f32s x) noexcept {
     return __builtin_bit_cast(f32s, __builtin_bit_cast(u32s, x) ^ 0x8000'0000u);
@@ -126,9 +91,9 @@ template <int M, bool Transposed>
 
 #endif
 
-/// The Hadamard transform of hadamard.hpp, or its inverse, of `runs` runs of Outer * Inner floats, where Outer is 1 or
-/// the order of a Paley matrix and Inner a power of two. Sums in the order that it says. `to` may be `from`. Returns
-/// the runs that are done: all, or none.
+/// The Hadamard transform of rotation/hadamard.hpp, or its inverse, of `runs` runs of Outer * Inner floats, where Outer
+/// is 1 or the order of a Paley matrix and Inner a power of two. Its sums are in the order that is told there. `to` may
+/// be `from`. Returns the runs that are done: all, or none where vectors are not to be had.
 template <int Outer, int Inner, bool Inverse>
 LOFT_HOST_DEVICE constexpr int hadamard_runs([[maybe_unused]] float const* from, [[maybe_unused]] int runs,
                                              [[maybe_unused]] float norm, [[maybe_unused]] float* to) noexcept {
@@ -154,64 +119,24 @@ LOFT_HOST_DEVICE constexpr int hadamard_runs([[maybe_unused]] float const* from,
   return 0;
 }
 
-/// Negates run[i] where bit i % 32 of word_of(i / 32) is set, for whole registers of N floats. Returns true where it
-/// was done.
+/// Negates run[i] where bit i % 32 of sign_word(i / 32) is set, for a run of N floats. Returns whether it was done,
+/// which needs vectors and runs of whole registers.
 template <int N, class Words>
 LOFT_HOST_DEVICE constexpr bool flip_signs([[maybe_unused]] float* run,
-                                           [[maybe_unused]] Words const& word_of) noexcept {
+                                           [[maybe_unused]] Words const& sign_word) noexcept {
 #if LOFT_HAS_HOST_VECTORS
   if constexpr (N % lanes == 0) {
     if (constant_evaluated()) return false;
     u32s const bits = []<int... I>(lane_list<I...>) { return u32s{(1u << I)...}; }
     (all_lanes{});
     for (int i = 0; i < N; i += lanes) {
-      u32s const picked = (u32s{} + (word_of(i / 32) >> i % 32)) & bits;
+      u32s const picked = (u32s{} + (sign_word(i / 32) >> i % 32)) & bits;
       store(run + i, load<u32s>(run + i) ^ (__builtin_bit_cast(u32s, picked != 0) & 0x8000'0000u));
     }
     return true;
   }
 #endif
   return false;
-}
-
-/// The 128-bit outputs of the calls [call, call + count) of Philox4x32, one after the other, for whole registers of
-/// calls.
-template <int Rounds, class W>
-LOFT_HOST_DEVICE constexpr int philox_calls([[maybe_unused]] std::uint64_t seed, [[maybe_unused]] std::uint64_t stream,
-                                            [[maybe_unused]] std::uint64_t call, [[maybe_unused]] int count,
-                                            [[maybe_unused]] W* words) noexcept {
-#if LOFT_HAS_HOST_VECTORS
-  if (constant_evaluated()) return 0;
-  constexpr int together = lanes / 2;
-  constexpr std::uint64_t low = 0xffff'ffff;
-  auto const first = []<int... I>(lane_list<I...>) { return u64s{static_cast<std::uint64_t>(I)...}; };
-  int done = 0;
-  for (; done + together <= count; done += together) {
-    // Every word has 64 bits here, of which the upper half is anything.
-    u64s const calls = first(std::make_integer_sequence<int, together>{}) + (call + static_cast<std::uint64_t>(done));
-    u64s x = calls, y = calls >> 32, z = u64s{} + stream, w = u64s{} + (stream >> 32);
-    std::uint64_t key_x = seed & low, key_y = seed >> 32;
-    for (int round = 0; round < Rounds; ++round) {
-      u64s const a = (x & low) * std::uint64_t{0xd251'1f53u}, b = (z & low) * std::uint64_t{0xcd9e'8d57u};
-      x = (b >> 32) ^ y ^ key_x;
-      y = b;
-      z = (a >> 32) ^ w ^ key_y;
-      w = a;
-      key_x = (key_x + 0x9e37'79b9u) & low;
-      key_y = (key_y + 0xbb67'ae85u) & low;
-    }
-    u64s const xy = (x & low) | (y << 32), zw = (z & low) | (w << 32);
-    [&]<int... I>(std::integer_sequence<int, I...>) {
-      constexpr int half = together / 2, per_call = 16 / static_cast<int>(sizeof(W));
-      store(words + per_call * done, __builtin_shufflevector(xy, zw, (I / 2 + I % 2 * together)...));
-      store(words + per_call * (done + half), __builtin_shufflevector(xy, zw, (half + I / 2 + I % 2 * together)...));
-    }
-    (std::make_integer_sequence<int, together>{});
-  }
-  return done;
-#else
-  return 0;
-#endif
 }
 
 }  // namespace loft::native
