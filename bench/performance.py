@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measures the host path and the cost of the header, and writes docs/performance.md.
 
-usage: python3 cmake/performance.py [--compiler g++] [--build build/performance] [--repeat 3]
-       python3 cmake/performance.py --gpu gpu.json [--peers peers.json]
+usage: python3 bench/performance.py [--compiler g++] [--build build/performance] [--repeat 3]
+       python3 bench/performance.py --gpu gpu.json [--peers peers.json]
 
 The benchmarks take turns with a copy of their input; of `--repeat` runs the one with the middle ratio counts. With --gpu
 nothing is measured: the section on GPUs is written from what bench/gpu_bench.cu and bench/gpu_peers.py left on a machine
@@ -95,7 +95,7 @@ def gpu_section(measured, peers):
 
     lines = [
         GPU_MARK, "", "## GPUs", "",
-        "Written by `python3 cmake/performance.py --gpu gpu.json --peers peers.json`; do not edit. Commands: at the top of `bench/gpu_bench.cu`.", "",
+        "Written by `python3 bench/performance.py --gpu gpu.json --peers peers.json`; do not edit. Commands: at the top of `bench/gpu_bench.cu`.", "",
         f"- Chip: {context['chip']}; compiler: {context['compiler']}, `-O3`; date of the run: {context['date'][:10]}",
         "- A copy of the same tensor in the same process ran at "
         + ", ".join(f"{rate[shape] / 1e3:.0f} GB/s ({shape})" for shape in shapes) + ", read and written",
@@ -130,7 +130,7 @@ def page(results, loads, cost, compiler):
     copies = [result["copy_GB/s"] for result in results.values() if "copy_GB/s" in result]
     lines = [
         "# Performance of the host path", "",
-        "Written by `python3 cmake/performance.py`; do not edit. The source is plain C++20 in GNU vector types: one template for",
+        "Written by `python3 bench/performance.py`; do not edit. The source is plain C++20 in GNU vector types: one template for",
         "all formats, no intrinsics.", "",
         f"- Processor: {processor()}, {os.cpu_count()} cores; compiler: {version}, `{FLAGS}`",
         f"- Date: {datetime.date.today().isoformat()}; load of the machine before the runs: "
