@@ -115,7 +115,7 @@ LOFT_HOST_DEVICE constexpr status check_estimator(E const& estimator) noexcept {
 /// factors[i] = the estimator's factor for value i of row `r` of blocks, scaled as the encoder scales it, under the scales
 /// that codes are made with: not the corrected ones.
 template <class O, class T, int Width, class E>
-LOFT_HOST_DEVICE constexpr void find_factors(block_row<O, T, Width> const& blocks, int r, E const& estimator,
+LOFT_HOST_DEVICE constexpr void estimate_factors(block_row<O, T, Width> const& blocks, int r, E const& estimator,
                                              float* factors) noexcept {
   using format = typename O::format;
   using element = typename format::element;
@@ -197,7 +197,7 @@ template <class O, class T, Estimator E>
     walk.blocks.choose_scales();
     for (int r = 0; r < walk.rows(); ++r) {
       float factors[detail::slice_width<O>];
-      detail::find_factors(walk.blocks, r, estimator, factors);
+      detail::estimate_factors(walk.blocks, r, estimator, factors);
       detail::scale_gradient(gradient, walk.row() + r, walk.at.first, walk.at.count, how, factors);
     }
   }
@@ -254,7 +254,7 @@ template <class O, class T>
     walk.blocks.choose_scales();
     for (int r = 0; r < walk.rows(); ++r) {
       float factors[detail::slice_width<O>];
-      detail::find_factors(walk.blocks, r, clipped_straight_through{}, factors);
+      detail::estimate_factors(walk.blocks, r, clipped_straight_through{}, factors);
       std::uint8_t* const bytes = mask.bits + (walk.row() + r) * row_bytes;
       std::int64_t const first = walk.at.first;
       if (first == 0)
