@@ -144,7 +144,7 @@ class block_store {
     auto const in = rows_[which];
     loft::matrix_view<float> const out{to, 1, in.cols, in.cols};
     if constexpr (Squares) require_ok(loft::load_second_moment(in, out, loft::second_moment<Operand>{}));
-    else require_ok(loft::dequantize<Operand>(in, out));
+    else require_ok(loft::dequantize(in, out, Operand{}));
   }
   void store(std::size_t which, float const* from, std::uint64_t seed, std::uint64_t stream) {
     auto const out = rows_[which];

@@ -21,19 +21,31 @@ struct block {
   code<typename B::scale> scale;
 };
 
+namespace detail {
+
+/// What quantize_block takes for a tensor's scale that is left out.
+template <BlockFormat B>
+LOFT_HOST_DEVICE constexpr tensor_scale no_tensor_scale() noexcept {
+  static_assert(!has_tensor_scale<B>,
+                "quantize_block: this block format has a scale for the whole tensor: pass tensor_scale_for<B>(amax)");
+  return {};
+}
+
+}  // namespace detail
+
 /// Quantizes one block: what a kernel calls with values in registers. Knows nothing of threads, allocates nothing.
 ///
 /// in: `count` values in row-major order, `count` <= rows * cols; the missing ones count as zeros. `t`: the tensor's
-/// scale, not looked at where the format has none. `first_index`: the tensor index of the first value; the next row's
+/// scale; where the format has none it may be left out, and is not looked at. `first_index`: the tensor index of the first value; the next row's
 /// is `row_pitch` further.
 /// out: codes and scale; codes of missing values are 0. rounds: once an element, after the division by the decoded
 /// scale, which is exact for power-of-two scales and one float multiplication for others. A NaN or an infinity: see
 /// `nonfinite`. A rotation must fit the block: its size divides the block's columns, and `count`. source: design
 /// section 2, decisions 7 to 10.
-template <class O, class T>
+template <Operand O, class T>
 LOFT_HOST_DEVICE constexpr block<typename O::format> quantize_block(
-    T const* values, int count, O const& how, tensor_scale t = {}, std::uint64_t first_index = 0,
-    std::int64_t row_pitch = O::format::shape.cols) noexcept {
+    T const* values, int count, O const& how, tensor_scale t = detail::no_tensor_scale<typename O::format>(),
+    std::uint64_t first_index = 0, std::int64_t row_pitch = O::format::shape.cols) noexcept {
   using format = typename O::format;
   constexpr int cols = format::shape.cols, rows = format::shape.rows, size = decltype(how.rotation)::size;
   static_assert(cols % size == 0,

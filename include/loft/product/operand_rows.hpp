@@ -9,14 +9,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/quantize_block.hpp"
-#include "loft/core/config.hpp"
 #include "loft/array/branchless.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/array/packing.hpp"
-#include "loft/tensor/block_walk.hpp"
+#include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
 
@@ -112,7 +112,8 @@ struct quantized_rows {
       for (std::int64_t i = 0; i < count; i += width) {
         int const here = static_cast<int>(detail::min<std::int64_t>(width, count - i));
         unpack<element_format>(codes_of(row) + packed_bytes<element_format>(first + i), here, codes);
-        detail::for_each_index<width>(here, [&](int k) { values[i + k] = detail::decode_one<element_format>(codes[k]); });
+        detail::for_each_index<width>(here,
+                                      [&](int k) { values[i + k] = detail::decode_one<element_format>(codes[k]); });
       }
     }
   }
@@ -151,8 +152,7 @@ LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(qua
 }
 /// A tensor as it was quantized by `how`: needed only where the rule has a constant, as floor_four_thirds does. A
 /// rotation is not undone: see matmul.
-template <class O, BlockFormat B, ScaleLayout L>
-  requires requires { typename O::format; }
+template <Operand O, BlockFormat B, ScaleLayout L>
 LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(quantized_view<B, L> view,
                                                                              O const&) noexcept {
   static_assert(std::is_same_v<std::remove_const_t<B>, typename O::format>,

@@ -116,7 +116,7 @@ LOFT_HOST_DEVICE constexpr status check_estimator(E const& estimator) noexcept {
 /// that codes are made with: not the corrected ones.
 template <class O, class T, int Width, class E>
 LOFT_HOST_DEVICE constexpr void estimate_factors(block_row<O, T, Width> const& blocks, int r, E const& estimator,
-                                             float* factors) noexcept {
+                                                 float* factors) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   constexpr int alike = factor_cols<format>, cols = format::shape.cols;
@@ -183,7 +183,7 @@ LOFT_HOST_DEVICE constexpr void scale_gradient(matrix_view<float> gradient, std:
 /// `straight_through` changes nothing, not even by the rotation's rounding. rounds: one product an element, besides the
 /// rotation. A scale of 0 makes every scaled value 0. NaN and infinity in the gradient stay what products make of them.
 /// error: a status other than ok, with nothing written.
-template <class O, class T, Estimator E>
+template <Operand O, class T, Estimator E>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status estimate_gradient(matrix_view<float> gradient, matrix_view<T> values,
                                                                   O const& how, E const& estimator,
                                                                   row_range range = {}) noexcept {
@@ -239,8 +239,9 @@ LOFT_HOST_DEVICE constexpr status check_mask(basic_clip_mask<Byte> mask) noexcep
 /// Saves which elements quantizing `values` with `how` does not clip.
 /// in: as estimate_gradient. out: the bytes of the rows of the range, completely. error: a status other than ok, with
 /// nothing written.
-template <class O, class T>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status save_clip_mask(matrix_view<T> values, clip_mask mask, O const& how = {},
+template <Operand O, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status save_clip_mask(matrix_view<T> values, clip_mask mask,
+                                                               O const& how = detail::default_operand<O>(),
                                                                row_range range = {}) noexcept {
   if (status const s = detail::check_matrix(values, false); s != status::ok) return s;
   if (values.rows != mask.rows || values.cols != mask.cols) return status::shape_mismatch;
@@ -268,9 +269,9 @@ template <class O, class T>
 
 /// estimate_gradient with clipped_straight_through, from the mask that save_clip_mask wrote; of `how` only the rotation
 /// is used. The same bits as estimate_gradient gives. error: a status other than ok, with nothing written.
-template <class O>
+template <Operand O>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status apply_clip_mask(matrix_view<float> gradient, const_clip_mask mask,
-                                                                O const& how = {}) noexcept {
+                                                                O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_matrix(gradient, true); s != status::ok) return s;
   if (gradient.rows != mask.rows || gradient.cols != mask.cols) return status::shape_mismatch;
   if (status const s = detail::check_mask(mask); s != status::ok) return s;

@@ -169,7 +169,7 @@ template <class T>
 }
 
 /// An operand that is clamped to its quantiles before it is quantized, for fake_quantize.
-template <class O>
+template <Operand O>
 struct clamped {
   O how{};
   double quantile = 0.99;
