@@ -112,9 +112,10 @@ constexpr gnmr_bound find_bound(std::span<gnmr_unit const> units, gnmr_options c
 /// so that it can be copied to any rank, saved with the model, and used on a device.
 ///
 /// All ranks that pass the same norms, already summed over ranks, take the same decisions, bit for bit. History: one of
-/// arithmetic_mean, exponential and windowed. Signals: ratio_and_jump or ratio_alone. A step allocates nothing and takes
-/// a time in proportion to the number of units. rounds: risks are computed in double, each operation rounded once under
-/// any build flags; a norm below 2^-1022, which no tensor of floats has, counts as 0 in builds that flush subnormals.
+/// arithmetic_mean, exponential and windowed. Signals: ratio_and_jump or ratio_alone. A step allocates nothing and
+/// takes a time in proportion to the number of units. rounds: risks are computed in double, each operation rounded once
+/// under any build flags; a norm below 2^-1022, which no tensor of floats has, counts as 0 in builds that flush
+/// subnormals.
 template <class History = arithmetic_mean, class Signals = ratio_and_jump>
 class gnmr {
  public:
@@ -134,8 +135,9 @@ class gnmr {
   /// Takes one step of all units.
   ///
   /// in: the L2 norm of each whole unit, summed over ranks and shards. `act` is called in unit order, and takes either
-  /// (unit, risk), then for each unit that is now on the safe path, or (unit, risk, gnmr_path), then for every unit; the
-  /// unit is an int. out: the units, and the report. error: a norm that is NaN, infinite or negative is infinite risk.
+  /// (unit, risk), then for each unit that is now on the safe path, or (unit, risk, gnmr_path), then for every unit;
+  /// the unit is an int. out: the units, and the report. error: a norm that is NaN, infinite or negative is infinite
+  /// risk.
   template <class Action>
   [[nodiscard]] constexpr gnmr_report step(std::span<gnmr_unit> units, std::span<double const> norms,
                                            Action&& act) const noexcept(detail::acts_without_throwing<Action>) {
