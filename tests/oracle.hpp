@@ -44,10 +44,11 @@ inline constexpr format e8m0{"e8m0", 8, 0, 127, specials::nan, false, false};
 inline constexpr format fp16{"fp16", 5, 10, 15, specials::ieee};
 inline constexpr format bf16{"bf16", 8, 7, 127, specials::ieee};
 inline constexpr format fp32{"fp32", 8, 23, 127, specials::ieee};
-// Two's complement integers (OCP's int8: times 2^-6), here as subnormals and one binade with the same gap.
+// Two's complement integers, and OCP's INT8 in units of 2^-6: subnormals and one binade with the same gap.
 inline constexpr format int4{"int4", 1, 2, -1, specials::none, true, true, true};
 inline constexpr format int6{"int6", 1, 4, -3, specials::none, true, true, true};
-inline constexpr format int8{"int8", 1, 6, 1, specials::none, true, true, true};
+inline constexpr format int8{"int8", 1, 6, -5, specials::none, true, true, true};
+inline constexpr format int8_over_64{"int8_over_64", 1, 6, 1, specials::none, true, true, true};
 
 // IEEE P3109 interim report: width k, precision p, bias 2^(k-p-1), or 2^(k-p) without a sign; one zero, one NaN.
 constexpr format p3109(char const* name, int k, int p, bool is_signed, bool extended) {

@@ -53,6 +53,8 @@ inline constexpr oracle::format row_of<loft::e5m2fnuz> = oracle::e5m2fnuz;
 template <>
 inline constexpr oracle::format row_of<loft::int8> = oracle::int8;
 template <>
+inline constexpr oracle::format row_of<loft::int8_over_64> = oracle::int8_over_64;
+template <>
 inline constexpr oracle::format row_of<loft::ue5m3_ieee> = oracle::ue5m3_ieee;
 template <>
 inline constexpr oracle::format row_of<loft::int4> = oracle::int4;

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "loft/block.hpp"
-#include "loft/block/describe.hpp"
 #include "loft/loft.hpp"
 
 namespace {
@@ -51,7 +50,9 @@ inline constexpr std::string_view source<loft::int4> = "the element of NVINT4, a
 template <>
 inline constexpr std::string_view source<loft::int6> = "as `int4`, 6 bits wide";
 template <>
-inline constexpr std::string_view source<loft::int8> = "OCP MX 1.0, 5.3 (INT8, units of 1/64)";
+inline constexpr std::string_view source<loft::int8> = "as `int4`, 8 bits wide";
+template <>
+inline constexpr std::string_view source<loft::int8_over_64> = "OCP MX 1.0, 5.3 (INT8, units of 1/64)";
 template <>
 inline constexpr std::string_view source<loft::ue3m1> = "FP4 without a sign; for second moments";
 template <>

@@ -3,7 +3,7 @@
 #ifndef LOFT_NUMBER_HPP
 #define LOFT_NUMBER_HPP
 
-#include "loft/array/bulk.hpp"
+#include "loft/array/convert_array.hpp"
 #include "loft/array/packing.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"

@@ -11,18 +11,18 @@ namespace {
 template <class F>
 long lane_mismatches() {
   long count = 0;
-  if constexpr (loft::detail::has_lanes<F> && F::spec.has_zero && F::spec.is_signed && F::spec.mantissa_bits < 23) {
+  if constexpr (loft::detail::has_float_layout<F> && F::spec.has_zero && F::spec.is_signed && F::spec.mantissa_bits < 23) {
     for (std::uint64_t p = 0; p < std::uint64_t{1} << 32; p += 99991) {
       if ((p & 0x7f800000u) == 0x7f800000u) continue;
       float const x = loft::bit_cast<float>(static_cast<std::uint32_t>(p));
-      count += loft::detail::encode_lane<F>(x, 0, loft::nearest_even{}, p) != loft::encode<F>(x);
-      count += loft::detail::encode_lane<F>(x, 0, loft::stochastic<16>{1, 2}, p) !=
+      count += loft::detail::encode_branchless<F>(x, 0, loft::nearest_even{}, p) != loft::encode<F>(x);
+      count += loft::detail::encode_branchless<F>(x, 0, loft::stochastic<16>{1, 2}, p) !=
                loft::encode<F>(x, loft::stochastic<16>{1, 2}, p);
     }
-    if constexpr (loft::detail::has_decode_lane<F>) {
+    if constexpr (loft::detail::has_branchless_decode<F>) {
       for (std::uint32_t c = 0; c < 1u << F::spec.bits(); ++c) {
         auto const code = static_cast<loft::code<F>>(c);
-        count += loft::bit_cast<std::uint32_t>(loft::detail::decode_lane<F>(code)) !=
+        count += loft::bit_cast<std::uint32_t>(loft::detail::decode_branchless<F>(code)) !=
                  loft::bit_cast<std::uint32_t>(loft::decode<F>(code));
       }
     }

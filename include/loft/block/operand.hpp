@@ -9,9 +9,9 @@
 #include <type_traits>
 #include <utility>
 
-#include "loft/block/block_scale.hpp"
 #include "loft/block/catalogue.hpp"
 #include "loft/block/correction.hpp"
+#include "loft/block/operand_traits.hpp"
 #include "loft/block/scale_rule.hpp"
 #include "loft/core/config.hpp"
 #include "loft/number/rounding.hpp"

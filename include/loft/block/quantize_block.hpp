@@ -5,10 +5,10 @@
 #define LOFT_BLOCK_QUANTIZE_BLOCK_HPP
 
 #include <cstdint>
+#include <type_traits>
 
+#include "loft/block/block_row.hpp"
 #include "loft/block/catalogue.hpp"
-#include "loft/block/correction.hpp"
-#include "loft/block/elements.hpp"
 #include "loft/block/operand.hpp"
 #include "loft/core/config.hpp"
 
@@ -54,35 +54,21 @@ LOFT_HOST_DEVICE constexpr block<typename O::format> quantize_block(
                 "quantize_block: this rule corrects the scales of several blocks together: quantize does, or "
                 "quantize_lanes");
   if constexpr (!has_tensor_scale<format>) t = detail::constant_of<O>();
-  float work[rows * cols] = {};
-  for (int i = 0; i < count; ++i) work[i] = detail::admit<O::policy>(detail::to_float(values[i]));
-  if constexpr (size > 1) detail::rotate_runs(how, work, count, work);
-  std::uint32_t amax = 0;
-  detail::statistic_for<O> statistic{};
-  for (int first = 0; first < count; first += cols) {
-    int const here = detail::min(cols, count - first);
-    amax = detail::max(amax, detail::amax_bits<cols>(work + first, here));
-    statistic.add(work + first, here);
-  }
-  auto const index_of = [&](int first) { return first_index + static_cast<std::uint64_t>(first / cols * row_pitch); };
   block<format> result{};
-  auto const scale_for = [&](int, int candidate) { return detail::scale_of(amax, statistic, how, t, candidate); };
-  result.scale = scale_for(0, 0);
-  if constexpr (detail::has_candidates<O>) {
-    auto const visit = [&](auto add) {
-      for (int first = 0; first < count; first += cols)
-        add(0, work + first, detail::min(cols, count - first), index_of(first));
-    };
-    detail::choose_by_error<1>(1, scale_for, visit, how, t, &result.scale);
+  detail::block_row<O, std::conditional_t<rows == 1, T, float>, cols> row{how, t};
+  if constexpr (rows == 1) {
+    row.move_to({values, cols, 1, first_index, row_pitch}, 1, count);
+    row.choose_scales();
+    row.template encode<false>(0, result.codes, values);
+  } else {
+    float padded[rows * cols] = {};
+    for (int i = 0; i < count; ++i) padded[i] = detail::to_float(values[i]);
+    int const filled = (count + cols - 1) / cols;
+    row.move_to({padded, cols, 1, first_index, row_pitch}, filled, cols);
+    row.choose_scales();
+    for (int r = 0; r < filled; ++r) row.template encode<false>(r, result.codes + r * cols, padded);
   }
-  detail::run_factors<cols, O> const factors{cols, &result.scale, t};
-  for (int first = 0; first < count; first += cols)
-    detail::encode_span<cols, false>(work + first, detail::min(cols, count - first), &result.scale, factors, how, t,
-                                     index_of(first), result.codes + first);
-  if constexpr (detail::corrects<O>) {
-    auto const scale = result.scale;
-    detail::correct_scales<cols>(work, count, &scale, factors, how, t, first_index, &result.scale);
-  }
+  result.scale = row.stored_scales()[0];
   return result;
 }
 

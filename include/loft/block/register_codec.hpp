@@ -7,18 +7,19 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/elements.hpp"
-#include "loft/block/block_scale.hpp"
-#include "loft/core/config.hpp"
-#include "loft/number/convert.hpp"
-#include "loft/block/ladder.hpp"
 #include "loft/array/branchless.hpp"
-#include "loft/number/minifloat.hpp"
+#include "loft/array/random_words.hpp"
+#include "loft/block/block_values.hpp"
+#include "loft/block/elements.hpp"
+#include "loft/block/ladder.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/native/gpu/pairs.hpp"
+#include "loft/number/convert.hpp"
+#include "loft/number/minifloat.hpp"
 #include "loft/number/rounding.hpp"
 
 namespace loft {
@@ -90,8 +91,8 @@ LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<T, Count> cons
 
 /// What a value of the group of columns from `col` is multiplied with, in order; the second factor is 1 for most.
 template <class O>
-LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format::scale> const& scale,
-                                                         tensor_scale t, int col) noexcept {
+LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format::scale> const& scale, tensor_scale t,
+                                                         int col) noexcept {
   using format = typename O::format;
   if constexpr (is_power_of_two_format<typename format::scale>) {
     int const exponent = static_cast<int>(scale) - format::scale::spec.bias;
@@ -102,7 +103,7 @@ LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format
 }
 
 template <class O>
-using drawn_rounding = typename drawn<std::remove_cvref_t<decltype(O{}.rounding)>>::type;
+using drawn_rounding = typename given_rounding<std::remove_cvref_t<decltype(O{}.rounding)>>::type;
 /// True where the elements have a ladder that knows the operand's rounding.
 template <class O>
 inline constexpr bool climbs = has_ladder<typename O::format::element> && !requires {
@@ -113,10 +114,9 @@ inline constexpr bool climbs = has_ladder<typename O::format::element> && !requi
     requires { typename std::remove_cvref_t<decltype(O{}.rounding)>::given_word; }));
 /// True where the machine converts two elements at once, to nearest even.
 template <class O>
-inline constexpr bool converts_pairs =
-    native::has_pair_encode<typename O::format::element>&&
-        std::is_same_v<std::remove_cvref_t<decltype(O{}.rounding)>, nearest_even> &&
-    !requires {
+inline constexpr bool converts_pairs = native::has_pair_encode<typename O::format::element>&&
+                                           std::is_same_v<std::remove_cvref_t<decltype(O{}.rounding)>, nearest_even> &&
+                                       !requires {
   typename O::format::alternative;
 };
 
@@ -132,13 +132,13 @@ LOFT_HOST_DEVICE constexpr void encode_words_by_span(V const& in, int first,
   float values[Count] = {};
   for (int i = 0; i < Count; ++i) values[i] = in[first + i];
   using rounding = std::remove_cvref_t<decltype(how.rounding)>;
-  typename word_of<rounding>::type words[has_words<rounding> ? Count : 1] = {};
-  draw(how.rounding, index, Count, words);
+  typename rounding_word<rounding>::type words[has_random_words<rounding> ? Count : 1] = {};
+  fill_rounding_words(how.rounding, index, Count, words);
   code<element> codes[Count] = {};
   constexpr int alike = min(Count, factor_cols<typename O::format>);
   for (int i = 0; i < Count; i += alike)
     encode_by_scale<alike>(values + i, alike, scale, col + i, how, t, index + static_cast<std::uint64_t>(i),
-                           words + (has_words<rounding> ? i : 0), codes + i);
+                           words + (has_random_words<rounding> ? i : 0), codes + i);
   std::uint64_t pending = 0;
   int held = 0;
   for (int i = 0; i < Count; ++i) {

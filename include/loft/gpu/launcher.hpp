@@ -246,7 +246,7 @@ struct launcher {
       if (!needs_scale(how, where)) {
         if constexpr (requires { how.rule.amax; })
           t = tensor_scale_for<format>(how.rule.amax, loft::detail::tensor_range<O>());
-        return Device::launch(put_number<float>, 1, 32, 0, where.stream, t.decode, out.tensor_scale);
+        return Device::launch(store_number<float>, 1, 32, 0, where.stream, t.decode, out.tensor_scale);
       }
       auto* const memory = static_cast<scale_memory*>(where.workspace);
       auto* const computed = reinterpret_cast<float*>(&memory->amax);

@@ -16,7 +16,7 @@
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
 
@@ -54,7 +54,7 @@ LOFT_HOST_DEVICE constexpr code<F> code_at(std::uint8_t const* row, std::int64_t
 
 template <Format F>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_one(code<F> c) noexcept {
-  if constexpr (has_decode_lane<F>) return decode_lane<F>(c);
+  if constexpr (has_branchless_decode<F>) return decode_branchless<F>(c);
   else return decode<F>(c);
 }
 
@@ -112,7 +112,8 @@ struct quantized_rows {
       for (std::int64_t i = 0; i < count; i += width) {
         int const here = static_cast<int>(detail::min<std::int64_t>(width, count - i));
         unpack<element_format>(codes_of(row) + packed_bytes<element_format>(first + i), here, codes);
-        detail::for_lanes<width>(here, [&](int k) { values[i + k] = detail::decode_one<element_format>(codes[k]); });
+        detail::for_each_index<width>(here,
+                                      [&](int k) { values[i + k] = detail::decode_one<element_format>(codes[k]); });
       }
     }
   }

@@ -51,15 +51,15 @@ LOFT_HOST_DEVICE constexpr status check_matrix(matrix_view<T> m, bool written) n
 }
 
 /// What a call asks that reads one matrix and writes another of its shape.
-template <class T>
-LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, matrix_view<float> out) noexcept {
+template <class T, class U>
+LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, matrix_view<U> out) noexcept {
   if (status const s = check_matrix(in, false); s != status::ok) return s;
   if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
   return check_matrix(out, true);
 }
 /// As check_pair for calls that read `in` again after they wrote `out`.
-template <class T>
-LOFT_HOST_DEVICE constexpr status check_apart(matrix_view<T> in, matrix_view<float> out) noexcept {
+template <class T, class U>
+LOFT_HOST_DEVICE constexpr status check_apart(matrix_view<T> in, matrix_view<U> out) noexcept {
   if (status const s = check_pair(in, out); s != status::ok) return s;
   bool const shared = static_cast<void const*>(in.data) == static_cast<void const*>(out.data);
   return shared && in.rows != 0 && in.cols != 0 ? status::overlapping_output : status::ok;

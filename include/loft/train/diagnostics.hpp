@@ -13,7 +13,7 @@
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
 #include "loft/train/noise.hpp"
@@ -36,37 +36,33 @@ template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status crest_factor(matrix_view<T> in, crest_factors& out,
                                                              O const& how = detail::default_operand<O>()) noexcept {
   using format = typename O::format;
-  constexpr int width = detail::span_cols<O>, cols = format::shape.cols, rows = format::shape.rows,
-                blocks = width / cols;
+  constexpr int width = detail::slice_width<O>, cols = format::shape.cols, blocks = width / cols;
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   out = {};
+  if (in.cols == 0) return status::ok;
   double sum = 0;
-  for (std::int64_t row = 0; row < in.rows; row += rows) {
-    std::int64_t const end = detail::min<std::int64_t>(row + rows, in.rows);
-    for (std::int64_t first = 0; first < in.cols; first += width) {
-      int const count = static_cast<int>(detail::min<std::int64_t>(width, in.cols - first));
-      std::uint32_t amax[blocks] = {};
-      double squares[blocks] = {};
-      for (std::int64_t r = row; r < end; ++r) {
-        float values[width];
-        detail::load_span<width>(in, r, first, count, how, values);
-        for (int i = 0; i < count; ++i) {
-          amax[i / cols] = detail::max(amax[i / cols], detail::magnitude_bits(values[i]));
-          detail::add_to(squares[i / cols], detail::squared_difference(values[i], 0));
-        }
+  for (detail::slices<O> at{in.rows, in.cols, false}; at.next();) {
+    std::uint32_t amax[blocks] = {};
+    double squares[blocks] = {};
+    for (std::int64_t row = at.row; row < at.end; ++row) {
+      float values[width];
+      detail::load_slice<width>(&in(row, at.first), in.col_stride, at.count, how, values);
+      for (int i = 0; i < at.count; ++i) {
+        amax[i / cols] = detail::max(amax[i / cols], detail::magnitude_bits(values[i]));
+        detail::add_to(squares[i / cols], detail::squared_difference(values[i], 0));
       }
-      for (int b = 0; b * cols < count; ++b) {
-        if (amax[b] == 0 || amax[b] >= detail::float_infinity) {
-          ++out.left_out;
-          continue;
-        }
-        auto const size = static_cast<double>((end - row) * detail::min(cols, count - b * cols));
-        double const factor = detail::widen(bit_cast<float>(amax[b])) / detail::newton_sqrt(squares[b] / size);
-        out.largest = detail::max(out.largest, factor);
-        detail::add_to(sum, factor);
-        ++out.blocks;
+    }
+    for (int b = 0; b * cols < at.count; ++b) {
+      if (amax[b] == 0 || amax[b] >= detail::float_infinity) {
+        ++out.left_out;
+        continue;
       }
+      auto const size = static_cast<double>((at.end - at.row) * detail::min(cols, at.count - b * cols));
+      double const factor = detail::widen(bit_cast<float>(amax[b])) / detail::newton_sqrt(squares[b] / size);
+      out.largest = detail::max(out.largest, factor);
+      detail::add_to(sum, factor);
+      ++out.blocks;
     }
   }
   out.mean = detail::ratio_or(sum, static_cast<double>(out.blocks), 0);
@@ -94,7 +90,7 @@ LOFT_HOST_DEVICE constexpr fate fate_of(float value, float decoded, std::uint32_
   std::uint32_t const before = magnitude_bits(value), after = magnitude_bits(decoded);
   if (before != 0 && after == 0) return fate::flushed;
   bool largest = is_largest<typename B::element>(c);
-  if constexpr (requires { typename B::alternative; })
+  if constexpr (has_alternative<B>)
     if (is_alternative<B>(scale)) largest = is_largest<typename B::alternative>(c);
   return largest && before > after ? fate::saturated : fate::kept;
 }
@@ -117,7 +113,7 @@ LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view
                                                Block&& on_block, Element&& on_element) noexcept {
   using format = typename O::format;
   using element = typename format::element;
-  constexpr int width = span_cols<O>, cols = format::shape.cols;
+  constexpr int width = slice_width<O>, cols = format::shape.cols;
   float tensor_decode = constant_of<O>().decode;
   if constexpr (has_tensor_scale<format>) tensor_decode = in.rows == 0 || in.cols == 0 ? 1.0f : *from.tensor_scale;
   std::int64_t const row_bytes = packed_bytes<element>(in.cols);
@@ -127,7 +123,7 @@ LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view
       int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
       float values[width];
       code<element> codes[width];
-      load_span<width>(in, row, first, count, how, values);
+      load_slice<width>(&in(row, first), in.col_stride, count, how, values);
       loft::unpack<element>(from.codes + row * row_bytes + packed_bytes<element>(first), count, codes);
       for (int at = 0; at < count; at += cols) {
         auto const scale = from.scales[grid.place(row, (first + at) / cols)];

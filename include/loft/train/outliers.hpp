@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "loft/block/block_scale.hpp"
+#include "loft/block/block_values.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
@@ -67,7 +67,7 @@ template <class T>
   };
   std::int64_t ranks[] = {rank_of(exact::difference(1, quantile)), rank_of(quantile)};
   std::uint32_t keys[2] = {};
-  detail::keys_of_ranks(ranks, keys, visit);
+  detail::radix_select(ranks, keys, visit);
   out = {detail::number_of_key(keys[0]), detail::number_of_key(keys[1])};
   return status::ok;
 }

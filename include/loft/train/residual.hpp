@@ -12,6 +12,8 @@
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/radix_select.hpp"
+#include "loft/tensor/block_walk.hpp"
+#include "loft/tensor/checks.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
 #include "loft/train/detail/visit.hpp"
@@ -81,7 +83,7 @@ struct half_of_tiles {
     gather(m, tiles);
     std::int64_t ranks[] = {dropped};
     std::uint64_t keys[1] = {};
-    detail::keys_of_ranks(ranks, keys, [&](auto add) {
+    detail::radix_select(ranks, keys, [&](auto add) {
       for (std::int64_t i = 0; i < tiles; ++i) add(bit_cast<std::uint64_t>(workspace[i]));
     });
     std::uint64_t const least = keys[0];
@@ -129,21 +131,6 @@ struct with_residual {
 
 namespace detail {
 
-/// Calls f(row, first, count, values) for spans of the rows of fake_quantize(in).
-template <class O, class T, class Function>
-LOFT_HOST_DEVICE constexpr void visit_quantized(matrix_view<T> in, O const& how, Function&& f) noexcept {
-  if (in.rows == 0 || in.cols == 0) return;
-  tensor_scale const t = choose_tensor_scale(in, how);
-  auto const decode = [&](std::int64_t row, std::int64_t first, int count, auto const* scales, auto encode) {
-    code<typename O::format::element> codes[span_cols<O>];
-    float values[span_cols<O>];
-    encode(std::false_type{}, codes);
-    decode_values<false>(codes, scales, t.decode, how, count, values);
-    f(row, first, count, values);
-  };
-  for_parts<O>(in, {0, 0, in.cols}, [&](auto part, origin at) { quantize_part(part, t, how, at, decode); });
-}
-
 template <class O, class S, class R, class T>
 LOFT_HOST_DEVICE constexpr status check_residual(matrix_view<T> in, matrix_view<float> out,
                                                  with_residual<O, S, R> const& how) noexcept {
@@ -168,10 +155,18 @@ template <Operand O, class T>
     matrix_view<T> in, matrix_view<float> out, O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_apart(in, out); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
-  detail::visit_quantized(in, how, [&](std::int64_t row, std::int64_t first, int count, float const* values) {
-    for (int i = 0; i < count; ++i)
-      out(row, first + i) = exact::subtract(detail::to_float(in(row, first + i)), exact::opaque(values[i]));
-  });
+  if (in.rows == 0 || in.cols == 0) return status::ok;
+  tensor_scale const t = detail::choose_tensor_scale(in, how);
+  for (detail::block_walk<O, T> walk{in, {0, in.rows}, how, t}; walk.next();) {
+    walk.blocks.choose_scales();
+    for (int r = 0; r < walk.rows(); ++r) {
+      std::int64_t const row = walk.row() + r, first = walk.at.first;
+      float values[detail::slice_width<O>];
+      walk.blocks.fake(r, values, walk.ahead(r));
+      for (int i = 0; i < walk.at.count; ++i)
+        out(row, first + i) = exact::subtract(detail::to_float(in(row, first + i)), exact::opaque(values[i]));
+    }
+  }
   return status::ok;
 }
 
@@ -194,12 +189,20 @@ template <class O, class S, class R, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               with_residual<O, S, R> const& how) noexcept {
   if (status const s = selected_residual(in, out, how); s != status::ok) return s;
-  detail::visit_quantized(in, how.how, [&](std::int64_t row, std::int64_t first, int count, float const* values) {
-    for (int i = 0; i < count; ++i) {
-      float& sum = out(row, first + i);
-      sum = exact::opaque(exact::add(values[i], exact::opaque(sum)));
+  if (in.rows == 0 || in.cols == 0) return status::ok;
+  tensor_scale const t = detail::choose_tensor_scale(in, how.how);
+  for (detail::block_walk<O, T> walk{in, {0, in.rows}, how.how, t}; walk.next();) {
+    walk.blocks.choose_scales();
+    for (int r = 0; r < walk.rows(); ++r) {
+      std::int64_t const row = walk.row() + r, first = walk.at.first;
+      float values[detail::slice_width<O>];
+      walk.blocks.fake(r, values, walk.ahead(r));
+      for (int i = 0; i < walk.at.count; ++i) {
+        float& sum = out(row, first + i);
+        sum = exact::opaque(exact::add(values[i], exact::opaque(sum)));
+      }
     }
-  });
+  }
   return status::ok;
 }
 

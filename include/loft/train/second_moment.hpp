@@ -15,7 +15,7 @@
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
 #include "loft/number/formats.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
@@ -76,7 +76,7 @@ namespace detail {
 /// is below 0 is no moment, and counts as 0.
 template <moment_storage S, nonfinite N>
 LOFT_HOST_DEVICE constexpr float stored_moment(float moment) noexcept {
-  float const v = admit<N>(moment);
+  float const v = apply_nonfinite<N>(moment);
   std::uint32_t const bits = bit_cast<std::uint32_t>(v);
   if (magnitude_bits(v) < float_infinity && bits >= float_sign) return 0;
   return S == moment_storage::root ? square_root_of_float(v) : v;
@@ -84,22 +84,18 @@ LOFT_HOST_DEVICE constexpr float stored_moment(float moment) noexcept {
 
 template <class O, moment_storage S, class T>
 LOFT_HOST_DEVICE constexpr tensor_scale moment_scale(matrix_view<T> v, second_moment<O, S> const& how) noexcept {
-  using format = typename O::format;
-  if constexpr (!has_tensor_scale<format>) {
-    return constant_of<O>();
-  } else {
-    if constexpr (requires { how.how.rule.amax; })
-      if (bit_cast<std::uint32_t>(how.how.rule.amax) < float_sign)
-        return tensor_scale_for<format>(how.how.rule.amax, tensor_range<O>());
-    std::uint32_t amax = 0;  // both storages keep the order of moments
-    for (std::int64_t row = 0; row < v.rows; ++row) {
-      for (std::int64_t col = 0; col < v.cols; ++col) {
-        std::uint32_t const bits = bit_cast<std::uint32_t>(admit<O::policy>(to_float(v(row, col))));
-        amax = max(amax, bits < float_infinity ? bits : 0u);
-      }
-    }
-    return tensor_scale_for<format>(stored_moment<S, O::policy>(bit_cast<float>(amax)), tensor_range<O>());
+  if (!has_tensor_scale<typename O::format> || knows_amax(how.how)) {
+    if constexpr (rule_traits_of<O>::has_amax) return scale_for_amax<O>(how.how.rule.amax);
+    else return scale_for_amax<O>(0);
   }
+  std::uint32_t amax = 0;  // both storages keep the order of moments
+  for (std::int64_t row = 0; row < v.rows; ++row) {
+    for (std::int64_t col = 0; col < v.cols; ++col) {
+      std::uint32_t const bits = bit_cast<std::uint32_t>(apply_nonfinite<O::policy>(to_float(v(row, col))));
+      amax = max(amax, bits < float_infinity ? bits : 0u);
+    }
+  }
+  return scale_for_amax<O>(stored_moment<S, O::policy>(bit_cast<float>(amax)));
 }
 
 }  // namespace detail

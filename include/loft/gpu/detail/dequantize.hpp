@@ -59,7 +59,7 @@ LOFT_HOST_DEVICE inline void decode_eight(std::uint32_t const* words, float* val
           static_cast<std::uint32_t>(static_cast<std::int32_t>(top) >> (8 - spec.exponent_bits)) & mask);
     } else {
       auto const c = static_cast<code<F>>(top >> (32 - bits));
-      if constexpr (detail::has_decode_lane<F>) values[i] = detail::decode_lane<F>(c);
+      if constexpr (detail::has_branchless_decode<F>) values[i] = detail::decode_branchless<F>(c);
       else values[i] = decode<F>(c);
     }
   }

@@ -69,8 +69,8 @@ using held = std::conditional_t<std::is_same_v<T, bf16_t>, bf16_t, float>;
 template <class T>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float to_lane_float(T x) noexcept {
   if constexpr (std::is_same_v<T, float>) return x;
-  else if constexpr (detail::has_decode_lane<typename T::format>)
-    return detail::decode_lane<typename T::format>(x.bits());
+  else if constexpr (detail::has_branchless_decode<typename T::format>)
+    return detail::decode_branchless<typename T::format>(x.bits());
   else return static_cast<float>(x);
 }
 

@@ -136,7 +136,7 @@ LOFT_HOST_DEVICE inline void stage(staged_tile<T, Rows, Cols> tile, matrix_view<
 
 /// Value i of a lane; of a pair of bfloat16 the first one comes first.
 template <class T, class V>
-LOFT_HOST_DEVICE inline void put_number(V& to, int i, T number) noexcept {
+LOFT_HOST_DEVICE inline void store_number(V& to, int i, T number) noexcept {
   if constexpr (!std::is_same_v<T, bf16_t>) to.values[i] = to_lane_float(number);
   else if (i % 2 == 0) to.words[i / 2] = number.bits();
   else to.words[i / 2] = native::choose_bytes(to.words[i / 2], number.bits(), 0x5410);
@@ -159,10 +159,10 @@ LOFT_HOST_DEVICE inline detail::lane_values<held<T>, Count> tile_values(staged_t
     constexpr int band = staged_tile<T, Rows, Cols>::band, pitch = staged_tile<T, Rows, Cols>::pitch;
     for (int top = 0; top < Count; top += band) {
       T const* const column = &tile.at(first + top, line);
-      for (int i = 0; i < band; ++i) put_number(result, top + i, column[i * pitch]);
+      for (int i = 0; i < band; ++i) store_number(result, top + i, column[i * pitch]);
     }
   } else {
-    for (int i = 0; i < Count; ++i) put_number(result, i, Down ? tile.at(first + i, line) : tile.at(line, first + i));
+    for (int i = 0; i < Count; ++i) store_number(result, i, Down ? tile.at(first + i, line) : tile.at(line, first + i));
   }
   return result;
 }

@@ -137,7 +137,7 @@ template <class First, class Second>
 inline constexpr bool keeps_codes = [] {
   if constexpr (std::is_void_v<Second> || tile_block_rows<First> == 1) return false;
   else
-    return !detail::has_words<std::remove_cvref_t<decltype(First{}.rounding)>> &&
+    return !detail::has_random_words<std::remove_cvref_t<decltype(First{}.rounding)>> &&
            32 % First::format::element::spec.bits() == 0;
 }();
 

@@ -164,7 +164,7 @@ __global__ void choose_tensor_scale(float const* amax, tensor_scale* scale, floa
 
 /// A number that the host knows to its place in device memory.
 template <class Number>
-__global__ void put_number(Number number, Number* to) {
+__global__ void store_number(Number number, Number* to) {
   if (thread_index() == 0) *to = number;
 }
 

@@ -25,6 +25,12 @@ inline constexpr bool is_matrix = false;
 template <class T>
 inline constexpr bool is_matrix<matrix_view<T>> = true;
 
+/// True for matrices that numbers can be written to: of float or of a minifloat.
+template <class V>
+inline constexpr bool is_output = false;
+template <class T>
+inline constexpr bool is_output<matrix_view<T>> = EncodeSource<T> && !std::is_same_v<T, double> && !std::is_const_v<T>;
+
 template <class V>
 inline constexpr bool is_quantized = false;
 template <class B, class L>
@@ -50,7 +56,7 @@ LOFT_HOST_DEVICE O const& some_operand() noexcept;
 template <class Q, class O>
 concept QuantizeTakes = Operand<O> && holds_format_of<Q, O> && !is_read_only<Q>;
 template <class Q, class Out, class O>
-concept DequantizeTakes = Operand<O> && is_quantized<Q> && std::is_same_v<Out, matrix_view<float>>;
+concept DequantizeTakes = Operand<O> && is_quantized<Q> && is_output<Out>;
 
 template <class O>
 LOFT_HOST_DEVICE constexpr void explain_operand() noexcept {
@@ -92,19 +98,21 @@ template <class O, class In, class Out>
                                                            row_range = {}) noexcept {
   detail::explain_operand<O>();
   detail::explain_quantized<In, O>();
-  static_assert(std::is_same_v<Out, matrix_view<float>>,
-                "dequantize writes floats: its output is a matrix_view<float>");
+  static_assert(detail::is_output<Out>,
+                "dequantize writes a matrix of float or of a minifloat: its output is a matrix_view<float>, or of "
+                "bf16_t, fp16_t");
   return status::ok;
 }
 
 template <class O, class T, class Out>
-  requires(!(Operand<O> && std::is_same_v<Out, matrix_view<float>>))
+  requires(!(Operand<O> && detail::is_output<Out>))
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T>, Out const&,
                                                               O const& = detail::some_operand<O>(),
                                                               row_range = {}) noexcept {
   detail::explain_operand<O>();
-  static_assert(std::is_same_v<Out, matrix_view<float>>,
-                "fake_quantize writes floats: its output is a matrix_view<float>");
+  static_assert(detail::is_output<Out>,
+                "fake_quantize writes a matrix of float or of a minifloat: its output is a matrix_view<float>, or of "
+                "bf16_t, fp16_t");
   return status::ok;
 }
 
