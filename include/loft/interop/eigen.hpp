@@ -28,7 +28,7 @@ struct Eigen::NumTraits<loft::minifloat<F>> : Eigen::GenericNumTraits<loft::mini
 
 namespace loft {
 
-/// What quantized values are put into where a function makes the matrix: rows lie as the codes' rows do.
+/// The matrix that functions make for decoded values: by rows, as codes lie.
 using eigen_matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// An Eigen expression whose elements lie in memory: a matrix, a map, a block, a transpose, and these of each other.
@@ -37,7 +37,8 @@ concept EigenInMemory = std::is_base_of_v<Eigen::DenseBase<std::remove_cvref_t<M
                         (int{std::remove_cvref_t<M>::Flags} & int{Eigen::DirectAccessBit}) != 0;
 
 /// The memory of an expression as a view, without a copy: strides say whether it is row- or column-major, a block, a
-/// transpose. Writable where the expression is. A temporary matrix is refused, for its memory would be gone.
+/// transpose. Writable where the expression is. A temporary matrix does not compile, because its memory ends with the
+/// call.
 template <EigenInMemory M>
 auto view_of(M&& m) noexcept {
   static_assert(std::is_lvalue_reference_v<M> ||
@@ -131,8 +132,8 @@ template <Operand O, class B, class L, class Right, class Out>
 /// What an operand's elements and block factors multiply to, as floats; the factor of the tensor is left out.
 ///
 /// in: as loft::matmul takes it. out: `values`, resized to [rows, cols]; nothing is allocated where it has that shape
-/// already. An operand whose elements lie in `values` is refused. rounds: once, to float. error: half an ulp, none for
-/// scales of up to 16 bits while the value is a float. A status other than ok: `values` is untouched.
+/// already. rounds: once, to float. error: half an ulp, none for scales of up to 16 bits while the value is a float. A
+/// status other than ok: `values` is untouched; overlapping_output where the elements of the operand lie in `values`.
 template <class Source>
 [[nodiscard]] status decode_rows(Source const& source, eigen_matrix& values) {
   auto const rows = rows_of(source);

@@ -145,7 +145,7 @@ struct plain_rows {
   LOFT_HOST_DEVICE constexpr double tensor_factor() const noexcept { return 1; }
 };
 
-/// What a product takes, as rows: a quantized tensor, a matrix, or rows themselves.
+/// The rows of what a product takes: of a quantized tensor, of a matrix, or rows themselves.
 template <BlockFormat B, ScaleLayout L>
 LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(quantized_view<B, L> view) noexcept {
   return {view};

@@ -58,8 +58,8 @@ struct quantized_view {
 /// A quantized tensor that owns its memory, on the host: codes, scales in the layout, and the tensor's scale. All of it
 /// is 0 at first.
 ///
-/// Where the extents are refused by `quantize`, or there is no memory, it has none, and every call with its view returns
-/// a status.
+/// Where `quantize` would return a status for the extents, or there is no memory, the tensor has none, and every call
+/// with its view returns a status.
 template <class B, class L = row_major>
 class quantized_tensor {
  public:

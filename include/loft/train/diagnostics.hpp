@@ -150,8 +150,8 @@ struct element_counts {
 
 /// Counts what became of the elements of a tensor; the values are those after the operand's rotation.
 ///
-/// in: the tensor, and what `quantize` made of it with the same operand. out: the counts, exact. A status
-/// other than ok: nothing is written.
+/// in: the tensor, and what `quantize` made of it with the same operand. out: the counts, exact. error: a
+/// status other than ok, with nothing written.
 template <Operand O, class T, class B, ScaleLayout L>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status count_elements(matrix_view<T> original, quantized_view<B, L> quantized,
                                                                element_counts& out,

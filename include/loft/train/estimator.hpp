@@ -84,7 +84,7 @@ struct clipped_straight_through {
 /// for x and -x; 0 for values beyond the largest number on both sides, below 0 in an unsigned format, and for NaN.
 ///
 /// error: the power within 1e-10 relative, then rounded to float; the same bits on host and device. source: arXiv
-/// 2501.17116, whose code drops values above 6 only: here both signs are alike.
+/// 2501.17116, whose code gives 0 above 6 only: here it is 0 below -6 too.
 struct differentiable_estimator {
   float k = 5, cap = 3;  ///< both finite, k at least 1, cap above 0; {1, cap >= 1} is clipped_straight_through
 
@@ -176,13 +176,13 @@ LOFT_HOST_DEVICE constexpr void scale_gradient(matrix_view<float> gradient, std:
 /// Multiplies the gradient of a fake-quantized tensor with the estimator's factors, in place: the gradient of the
 /// tensor itself.
 ///
-/// in: `gradient`, any strides that do not overlap, in memory of its own: one that begins where `values` does is
-/// refused; `values` and `how`, what fake_quantize was called with, so that the scales are its own, rounding seeds
-/// included. `range`: the rows to work on. The factor is that of the scaled value which encode sees. An operand with a
-/// rotation: the estimator acts where the rounding did, so that the gradient is rotated, multiplied and rotated back;
-/// `straight_through` changes nothing, not even by the rotation's rounding. rounds: one product an element, besides the
-/// rotation. A scale of 0 makes every scaled value 0. NaN and infinity in the gradient stay what products make of them.
-/// error: a status other than ok, with nothing written.
+/// in: `gradient`, any strides that do not overlap, in memory of its own; `values` and `how`, what fake_quantize was
+/// called with, so that the scales are the same, rounding seeds included. `range`: the rows to work on. The factor is
+/// that of the scaled value which encode sees. With a rotation the estimator acts where the rounding did: the gradient
+/// is rotated, multiplied and rotated back; `straight_through` changes nothing, not even by the rotation's rounding.
+/// rounds: one product an element, besides the rotation. A scale of 0 makes every scaled value 0. NaN and infinity in
+/// the gradient stay what products make of them. error: a status other than ok, with nothing written;
+/// overlapping_output also where `gradient` begins where `values` does.
 template <Operand O, class T, Estimator E>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status estimate_gradient(matrix_view<float> gradient, matrix_view<T> values,
                                                                   O const& how, E const& estimator,
@@ -237,6 +237,7 @@ LOFT_HOST_DEVICE constexpr status check_mask(basic_clip_mask<Byte> mask) noexcep
 }  // namespace detail
 
 /// Saves which elements quantizing `values` with `how` does not clip.
+///
 /// in: as estimate_gradient. out: the bytes of the rows of the range, completely. error: a status other than ok, with
 /// nothing written.
 template <Operand O, class T>
@@ -267,8 +268,9 @@ template <Operand O, class T>
   return status::ok;
 }
 
-/// estimate_gradient with clipped_straight_through, from the mask that save_clip_mask wrote; of `how` only the rotation
-/// is used. The same bits as estimate_gradient gives. error: a status other than ok, with nothing written.
+/// estimate_gradient with clipped_straight_through, from the mask that save_clip_mask wrote, with the same bits.
+///
+/// in: `how`, of which only the rotation is used. error: a status other than ok, with nothing written.
 template <Operand O>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status apply_clip_mask(matrix_view<float> gradient, const_clip_mask mask,
                                                                 O const& how = detail::default_operand<O>()) noexcept {

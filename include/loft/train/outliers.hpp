@@ -17,11 +17,11 @@
 
 namespace loft {
 
-/// What values are clamped to.
+/// The range that values are clamped to.
 struct clamp_range {
   float low, high;
 
-  /// True for numbers outside of the range. Never for NaN: it stays NaN, with no residual.
+  /// Whether a number lies outside of the range. A NaN does not: it stays NaN, and has no residual.
   [[nodiscard]] LOFT_HOST_DEVICE constexpr bool cuts(float x) const noexcept {
     if (detail::magnitude_bits(x) > detail::float_infinity) return false;
     return detail::order_key(x) < detail::order_key(low) || detail::order_key(x) > detail::order_key(high);
@@ -111,7 +111,8 @@ struct sparse_element {
   float value;
 };
 
-/// The number of elements that a range cuts: what a list of them must hold.
+/// The number of elements that a range cuts, which is the length of the list of them.
+///
 /// in: any strides. out: `count`, exact; NaN is never cut, an empty tensor has none. error: a status other than ok,
 /// with nothing written.
 template <class T>
@@ -123,7 +124,9 @@ template <class T>
   return status::ok;
 }
 
-/// The residual as a list, rows and columns in order. in: room for `capacity` elements. out: `count` of them. error: a
+/// The residual as a list, rows and columns in order.
+///
+/// in: room for `capacity` elements. out: `count` of them. error: a
 /// status other than ok, buffer_too_small where they do not fit, with nothing written.
 template <class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status list_outliers(matrix_view<T> in, clamp_range range,

@@ -115,9 +115,9 @@ struct half_of_tiles {
     }
   }
 };
-/// The half of the channels, the columns.
+/// Half of the channels, which are the columns.
 using half_of_columns = half_of_tiles<0, 1>;
-/// The half of the blocks of 32 rows and 64 columns.
+/// Half of the blocks of 32 rows and 64 columns.
 using half_of_blocks = half_of_tiles<32, 64>;
 
 /// An operand whose residual is quantized and added, for fake_quantize. The residual has an operand of its own: a known
@@ -142,14 +142,14 @@ LOFT_HOST_DEVICE constexpr status check_residual(matrix_view<T> in, matrix_view<
 
 }  // namespace detail
 
-/// out = X - Q(X), Q(X) as fake_quantize gives it.
+/// out = X - Q(X), where Q(X) is what fake_quantize gives.
 ///
 /// rounds: once in float. error: exact wherever Q(X) is 0, or of the sign of X and within a factor of 2 of it
 /// (Sterbenz): without a rotation, for nearest rounding under scales that are powers of two, that is every element.
 /// Multipliers of other scales are rounded, and may take a value just below half the least code up to it; stochastic
 /// rounding takes smaller ones up, and a rotation spreads a run's rounding over all of its elements. NaN where Q(X) is
 /// NaN.
-/// in: `out` is not `in`. A status other than ok: nothing is written.
+/// in: `out` is not `in`. error of the call: a status other than ok, with nothing written.
 template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status quantization_residual(
     matrix_view<T> in, matrix_view<float> out, O const& how = detail::default_operand<O>()) noexcept {
