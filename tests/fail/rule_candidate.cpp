@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rule with several scales says how many there are in `candidates`.
-// expect: the rule has a scale<B>.amax, t, candidate., but no .candidates. that says how many
+// expect: the rule has a scale<B>.amax, t, candidate., but no .candidates., the number of them
 #include <loft/block.hpp>
 
 struct rule {
