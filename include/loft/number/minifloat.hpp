@@ -131,6 +131,17 @@ using ue5m3_ieee_t = minifloat<ue5m3_ieee>;
 using e6m2_t = minifloat<e6m2>;
 using e8m0_t = minifloat<e8m0>;
 
+namespace detail {
+
+/// The float that a value of a tensor is, exactly.
+template <class T>
+LOFT_HOST_DEVICE constexpr float to_float(T x) noexcept {
+  static_assert(EncodeSource<T> && !std::is_same_v<T, double>,
+                "tensors hold float or a minifloat: a block maximum is a float");
+  return static_cast<float>(x);
+}
+
+}  // namespace detail
 }  // namespace loft
 
 /// Limits derived from the format's spec.

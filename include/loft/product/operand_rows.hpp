@@ -11,7 +11,7 @@
 
 #include "loft/array/branchless.hpp"
 #include "loft/array/packing.hpp"
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "loft/array/packing.hpp"
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/rules.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"

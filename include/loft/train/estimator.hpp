@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "loft/block/block_row.hpp"
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"

@@ -7,12 +7,14 @@
 
 #include <cstdint>
 
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/tensor_scale.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
 #include "loft/number/convert.hpp"
+#include "loft/number/minifloat.hpp"
+#include "loft/tensor/checks.hpp"
 #include "loft/tensor/view.hpp"
 #include "loft/train/detail/visit.hpp"
 

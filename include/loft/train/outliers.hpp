@@ -6,11 +6,12 @@
 
 #include <cstdint>
 
-#include "loft/block/block_values.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/radix_select.hpp"
+#include "loft/number/minifloat.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
 #include "loft/train/detail/visit.hpp"

@@ -13,9 +13,7 @@
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/rounding.hpp"
-#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantize.hpp"
-#include "loft/tensor/staging.hpp"
 #include "loft/tensor/view.hpp"
 #include "loft/train/detail/visit.hpp"
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/rules.hpp"
 #include "loft/number/rounding.hpp"
 #include "loft/rotation/rotation.hpp"

@@ -16,6 +16,9 @@
 #include "loft/core/math.hpp"
 #include "loft/number/formats.hpp"
 #include "loft/tensor/block_walk.hpp"
+#include "loft/tensor/checks.hpp"
+#include "loft/tensor/layout.hpp"
+#include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
