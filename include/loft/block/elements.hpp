@@ -161,10 +161,10 @@ LOFT_HOST_DEVICE constexpr void encode_span(T const* values, int count,
     pack<element>(codes, count, out);
   } else {
     constexpr bool random = has_random_words<rounding>;
-    typename rounding_word<rounding>::type words[random ? Width : 1] = {};
+    rounding_word<rounding> words[random ? Width : 1] = {};
     fill_rounding_words(how.rounding, index, count, words);
     constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<O>;
-    int const done = native::encode_groups<element, typename given_rounding<rounding>::type, alike, Packed, powers_of_two>(
+    int const done = native::encode_groups<element, given_rounding<rounding>, alike, Packed, powers_of_two>(
         values, factors.values, count / alike, words, ahead, static_cast<int>(sizeof(A)), out);
     if (done * alike == count && factors.any_refused == 0) return;
     for (int i = 0; i < count; i += alike) {
