@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of encode, decode, pack and Hadamard that compilers vectorise, against the generic ones, to the bit.
-// A hook says how much it has done: nothing where vectors are not to be had.
+// The branch-free and the vectorised forms of encode, decode, pack, Hadamard and random words against the generic ones,
+// to the bit. A vectorised function says how much it has done: nothing where vectors are not to be had.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 

@@ -18,14 +18,18 @@ namespace loft {
 /// Characters that lie elsewhere, as std::string_view without its header. It converts to every type that is made of a
 /// pointer and a size, such as std::string and std::string_view.
 struct text_view {
-  char const* data;
-  std::size_t size;
+  char const* data;  ///< the first character; no zero need follow the last
+  std::size_t size;  ///< how many there are
 
+  /// The `count` characters from `text` on.
   constexpr text_view(char const* text, std::size_t count) noexcept : data{text}, size{count} {}
+  /// The characters from `text` up to a zero.
   constexpr text_view(char const* text) noexcept : text_view{text, __builtin_strlen(text)} {}
+  /// What S makes of the pointer and the size.
   template <class S>
     requires requires(char const* text, std::size_t count) { S(text, count); }
   constexpr operator S() const { return S(data, size); }
+  /// Whether both have the same characters.
   friend constexpr bool operator==(text_view a, text_view b) noexcept {
     bool same = a.size == b.size;
     for (std::size_t i = 0; same && i < a.size; ++i) same = a.data[i] == b.data[i];

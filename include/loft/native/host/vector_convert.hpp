@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode in the lanes of a register: codes to floats, and float bits to codes. Source: branchless.hpp and
-// convert.hpp, whose arithmetic this is; tests/array/array_test.cpp compares them.
+// encode and decode of a register of numbers. Source: the steps are those of array/branchless.hpp and
+// number/convert.hpp; tests/array/array_test.cpp compares them.
 #ifndef LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
 #define LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
 
