@@ -202,7 +202,7 @@ void scale_to_threads(benchmark::State& state, double target, Operand how) {
   matrix_view<float const> const in{values.data(), rows, cols, cols};
   quantized_view<loft::mxfp4> const out{codes.data(), scales.data(), nullptr, rows, cols};
   auto const part = [&](std::int64_t first, std::int64_t count) {
-    benchmark::DoNotOptimize(loft::quantize(in, out, how, loft::row_major{}, {first, count}));
+    benchmark::DoNotOptimize(loft::quantize(in, out, how, {first, count}));
   };
   std::atomic<int> turn{0};
   std::thread other{[&] {

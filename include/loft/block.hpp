@@ -6,6 +6,7 @@
 
 #include "loft/block/catalogue.hpp"
 #include "loft/block/describe.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/quantize_block.hpp"
 #include "loft/block/quantize_lanes.hpp"
 #include "loft/block/reseed.hpp"

@@ -5,7 +5,9 @@
 
 #include "loft/block.hpp"
 #include "loft/core/status.hpp"
+#include "loft/tensor/layout.hpp"
 #include "loft/tensor/quantize.hpp"
+#include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
 
 #endif

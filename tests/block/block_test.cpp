@@ -307,7 +307,8 @@ TEST_CASE_TEMPLATE_DEFINE("an empty tensor is no error and writes nothing", B, e
     CHECK(loft::quantize(in, out.view(), plain<B>{}) == status::ok);
     CHECK(loft::dequantize(out.view(), to, plain<B>{}) == status::ok);
     CHECK(loft::fake_quantize(in, to, plain<B>{}) == status::ok);
-    CHECK(loft::quantize(in, {nullptr, nullptr, &out.tensor_scale, s.rows, s.cols}, plain<B>{}) == status::ok);
+    loft::quantized_view<B> const nowhere{nullptr, nullptr, &out.tensor_scale, s.rows, s.cols};
+    CHECK(loft::quantize(in, nowhere, plain<B>{}) == status::ok);
     CHECK(out.margins_are_clean());
   }
 }

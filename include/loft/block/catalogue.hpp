@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Formats of blocks that share a scale: the BlockFormat concept and THE catalogue, all_block_formats.
+// Formats of blocks that share a scale: the catalogue, all_block_formats, and what each is quantized with by default.
 // Source: OCP MX 1.0 section 5.2 and 6.3; NVFP4: arXiv 2509.25149 section 2; see each format for others.
 #ifndef LOFT_BLOCK_CATALOGUE_HPP
 #define LOFT_BLOCK_CATALOGUE_HPP
@@ -8,52 +8,17 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "loft/block/block_format.hpp"
+#include "loft/block/rules.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/block/elements.hpp"
 #include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/formats.hpp"
 #include "loft/number/minifloat.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/number/rounding.hpp"
-#include "loft/block/rules.hpp"
 
 namespace loft {
-
-/// The rows and columns of a block.
-struct block_shape {
-  int rows, cols;
-};
-
-namespace detail {
-
-// The words in which a compiler says why a struct is no block format.
-template <class B>
-inline constexpr bool elements_have_at_most_16_bits = B::element::spec.bits() <= 16;
-// So that neighbouring blocks never share a byte, nor neighbouring runs of columns that share a factor.
-template <class B>
-inline constexpr bool rows_fill_whole_bytes =
-    factor_cols<B>* B::element::spec.bits() % 8 == 0 && B::shape.cols % factor_cols<B> == 0;
-// A power of two acts on the exponent alone, so it has no tensor scale beside it.
-template <class B>
-inline constexpr bool tensor_scale_goes_with_a_mantissa =
-    !(has_tensor_scale<B> && is_power_of_two_format<typename B::scale>);
-
-}  // namespace detail
-
-/// A block format is a struct that names its element format, its scale format and the shape of its blocks; `two_level`
-/// is its default rule where `has_tensor_scale` is true, see below. A const-qualified one means the same format,
-/// read-only.
-template <class B>
-concept BlockFormat = requires {
-  requires Format<typename B::element>;
-  requires Format<typename B::scale>;
-  { B::shape } -> std::convertible_to<block_shape>;
-  requires B::shape.rows >= 1 && B::shape.cols >= 1;
-  requires detail::elements_have_at_most_16_bits<B>;
-  requires detail::rows_fill_whole_bytes<B>;
-  requires detail::tensor_scale_goes_with_a_mantissa<B>;
-};
 
 // clang-format off
 // The catalogue. OCP MX formats: 32 elements share a power of two.
@@ -109,13 +74,37 @@ struct per_row {
 
 /// The format B on N x N tiles. Codes and scales of the transpose are the transposed codes and scales.
 template <BlockFormat B, int N>
-  requires(detail::plain_scale<B> && !requires { typename B::alternative; })
+  requires(detail::plain_scale<B> && !detail::has_alternative<B>)
 struct square {
   using element = typename B::element;
   using scale = typename B::scale;
   static constexpr block_shape shape{N, N};
   static constexpr bool has_tensor_scale = loft::has_tensor_scale<B>;
 };
+
+namespace detail {
+
+/// The largest magnitudes of each G columns of a block, for scales with levels. What is not finite counts as the largest
+/// float.
+template <int G, int Cols>
+struct group_maxima {
+  float amax[Cols / G] = {};
+
+  LOFT_HOST_DEVICE constexpr void add(float const* values, int count) noexcept {
+    for (int i = 0; i < count; i += G) {
+      std::uint32_t group = bit_cast<std::uint32_t>(amax[i / G]);
+      for_each_index<G>(min(G, count - i), [&](int k) { group = max(group, magnitude_bits(values[i + k])); });
+      amax[i / G] = bit_cast<float>(min(float_max, group));
+    }
+  }
+  LOFT_HOST_DEVICE constexpr float largest() const noexcept {
+    std::uint32_t result = 0;  // bits order like magnitudes, and no build flushes them
+    for (float group : amax) result = max(result, bit_cast<std::uint32_t>(group));
+    return bit_cast<float>(result);
+  }
+};
+
+}  // namespace detail
 
 /// The three levels of a block of HiF4: an E6M2 scale, a bit that doubles 8 elements, a bit that doubles 4.
 struct hif4_levels {
@@ -249,32 +238,7 @@ LOFT_HOST_DEVICE constexpr double_levels double_nvfp4::rule::scale(detail::group
 using all_block_formats = type_list<mxfp4, mxfp6_e2m3, mxfp6_e3m2, mxfp8_e4m3, mxfp8_e5m2, mxint8, nvfp4, nvint4, if4,
                                     hif4, fp8_1x128, fp8_128x128, double_nvfp4>;
 
-/// Bits an element costs, its share of the block scale included.
-template <BlockFormat B>
-inline constexpr double bits_per_element = B::element::spec.bits() +
-                                           static_cast<double>(sizeof(code<typename B::scale>) * 8) /
-                                               (B::shape.rows * B::shape.cols);
-
-/// True where codes and scales of the transpose are the transposed codes and scales: the blocks are square and share
-/// one scale.
-template <BlockFormat B>
-inline constexpr bool is_transposition_invariant = (B::shape.rows == B::shape.cols) && detail::plain_scale<B>;
-
 namespace detail {
-
-template <class B>
-LOFT_HOST_DEVICE constexpr bool scale_has_nan() noexcept {
-  if constexpr (plain_scale<B>) return B::scale::spec.has_nan();
-  else return true;
-}
-
-/// The factor that belongs to the operand's rule; 1 for most.
-template <class O>
-LOFT_HOST_DEVICE constexpr tensor_scale constant_of() noexcept {
-  using rule = std::remove_cvref_t<decltype(O{}.rule)>;
-  if constexpr (requires { rule::constant; }) return rule::constant;
-  else return {};
-}
 
 template <class B>
 struct default_rule {

@@ -1,32 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales that are corrected once the codes are made, for groups of blocks together: the hook of a rule, applied.
-// Source: scale_rule.hpp for the hook; Quartet II, arXiv 2601.22813. Everything here is detail of block.hpp and
-// tensor.hpp.
+// Source: scale_rule.hpp for the hook; Quartet II, arXiv 2601.22813.
 #ifndef LOFT_BLOCK_CORRECTION_HPP
 #define LOFT_BLOCK_CORRECTION_HPP
 
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
+#include "loft/block/block_values.hpp"
 #include "loft/block/elements.hpp"
-#include "loft/block/block_scale.hpp"
+#include "loft/block/operand_traits.hpp"
+#include "loft/block/scale_rule.hpp"
+#include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/block/scale_rule.hpp"
 
 namespace loft {
 namespace detail {
-
-/// The neighbours of a row whose scales the operand's rule corrects together; 1 where it corrects none.
-template <class O>
-inline constexpr int correction_group = [] {
-  using rule = std::remove_cvref_t<decltype(O{}.rule)>;
-  if constexpr (requires { rule::correction_group; }) return rule::correction_group;
-  else return 1;
-}();
-template <class O>
-inline constexpr bool corrects = correction_group<O> != 1;
 
 /// The sums of x^2 and x * q over values x that decode to q * (the tensor's scale). Products of floats are exact in
 /// double. The order: each eight neighbours one after the other, then a binary tree over the eights of the group; what
@@ -68,8 +58,7 @@ inline constexpr bool can_correct = [] {
     constexpr int group = Rule::correction_group;
     constexpr bool whole_blocks = B::shape.rows == 1 && group % B::shape.cols == 0;
     constexpr bool is_tree = group >= correction_sums::run && (group & (group - 1)) == 0;
-    constexpr bool has_alternative = requires { typename B::alternative; };
-    return plain_scale<B> && !has_alternative && whole_blocks && is_tree;
+    return plain_scale<B> && !has_alternative<B> && whole_blocks && is_tree;
   } else {
     return true;
   }
@@ -77,26 +66,26 @@ inline constexpr bool can_correct = [] {
 
 /// The scale that is stored for a block; a NaN stays.
 template <class O>
-LOFT_HOST_DEVICE constexpr auto corrected_scale(code<typename O::format::scale> scale, double factor,
-                                                O const& how, std::uint64_t index) noexcept {
+LOFT_HOST_DEVICE constexpr auto corrected_scale(code<typename O::format::scale> scale, double factor, O const& how,
+                                                std::uint64_t index) noexcept {
   using format = typename O::format;
   return is_nan_scale<format>(scale) ? scale : how.rule.template corrected<format>(scale, factor, index);
 }
 
 /// stored[b] = the corrected scale of block b of `count` neighbours of one row, at most Width, from the first column of
-/// a group; see encode_span for the rest.
+/// a group; see encode_slice for the rest.
 template <int Width, class O, class T>
 LOFT_HOST_DEVICE constexpr void correct_scales(T const* values, int count,
                                                code<typename O::format::scale> const* scales,
-                                               run_factors<Width, O> const& factors, O const& how,
-                                               tensor_scale t, std::uint64_t index,
+                                               group_factors<groups_in<typename O::format, Width>> const& factors,
+                                               O const& how, tensor_scale t, std::uint64_t index,
                                                code<typename O::format::scale>* stored) noexcept {
   using format = typename O::format;
   constexpr int group = correction_group<O>, run = correction_sums::run, cols = format::shape.cols;
   code<typename format::element> codes[Width];
   float decoded[Width];
-  encode_span<Width, false>(values, count, scales, factors, how, t, index, codes);
-  decode_span<format, Width, false>(codes, count, scales, 1.0f, decoded);
+  encode_slice<Width, false>(values, count, scales, factors, how, t, index, codes);
+  decode_slice<format, Width, false>(codes, count, scales, 1.0f, decoded);
   for (int first = 0; first < count; first += group) {
     int const end = min(first + group, count);
     correction_sums sums[group / run] = {};

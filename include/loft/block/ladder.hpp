@@ -7,17 +7,17 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "loft/block/scale_rule.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/number/formats.hpp"
-#include "loft/number/minifloat.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
 #include "loft/native/gpu/pairs.hpp"
+#include "loft/number/formats.hpp"
+#include "loft/number/minifloat.hpp"
 #include "loft/number/random.hpp"
 #include "loft/number/rounding.hpp"
-#include "loft/block/scale_rule.hpp"
 
 namespace loft::detail {
 

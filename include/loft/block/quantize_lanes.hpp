@@ -7,14 +7,15 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/quantize_block.hpp"
-#include "loft/block/elements.hpp"
-#include "loft/block/block_scale.hpp"
-#include "loft/core/config.hpp"
+#include "loft/block/block_values.hpp"
 #include "loft/block/correction.hpp"
-#include "loft/native/gpu/lane_group.hpp"
+#include "loft/block/elements.hpp"
+#include "loft/block/quantize_block.hpp"
 #include "loft/block/register_codec.hpp"
+#include "loft/block/scale_chooser.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/native/gpu/lane_group.hpp"
 
 namespace loft {
 
@@ -28,9 +29,6 @@ struct lane_codes {
 };
 
 namespace detail {
-
-template <class O>
-using rotation_of = std::remove_cvref_t<decltype(O{}.rotation)>;
 
 /// True where a rotation has its change of signs for pairs of bfloat16, and a run is whole pairs.
 template <class R>
@@ -53,10 +51,10 @@ LOFT_HOST_DEVICE constexpr lane_values<float, Count> prepare(lane_values<T, Coun
     for (int i = 0; i < Count; ++i) result.values[i] = flipped[i];
     hadamard<rotation_of<O>::size>{}.template apply_lanes<Count>(result.values, group);
   } else {
-    for (int i = 0; i < Count; ++i) result.values[i] = admit<O::policy>(in[i]);
+    for (int i = 0; i < Count; ++i) result.values[i] = apply_nonfinite<O::policy>(in[i]);
     if constexpr (rotation_of<O>::size > 1) {
       how.rotation.template apply_lanes<Count>(result.values, group);
-      for (int i = 0; i < Count; ++i) result.values[i] = admit<O::policy>(result.values[i]);
+      for (int i = 0; i < Count; ++i) result.values[i] = apply_nonfinite<O::policy>(result.values[i]);
     }
   }
   return result;
@@ -76,11 +74,10 @@ LOFT_HOST_DEVICE constexpr code<F> code_in_words(std::uint32_t const* words, int
 /// `total` and the errors of the group's values in the order of their index: lane after lane adds its own.
 template <class O, int Count, int Lanes, LaneGroup G, class V>
 LOFT_HOST_DEVICE constexpr float add_lane_errors(V const& in, int first, int valid,
-                                                 code<typename O::format::scale> const& scale, int col,
-                                                 O const& how, tensor_scale t, std::uint64_t index,
-                                                 G const& group) noexcept {
+                                                 code<typename O::format::scale> const& scale, int col, O const& how,
+                                                 tensor_scale t, std::uint64_t index, G const& group) noexcept {
   using format = typename O::format;
-  using error = typename error_of<std::remove_cvref_t<decltype(how.rule)>>::type;
+  using error = typename rule_traits_of<O>::error;
   constexpr int bits = format::element::spec.bits();
   std::uint32_t words[Count * bits / 32] = {};
   encode_words<O, Count>(in, first, scale, col, how, t, index, words);
@@ -106,29 +103,21 @@ LOFT_HOST_DEVICE constexpr float add_lane_errors(V const& in, int first, int val
 
 /// The scale of the block that `Lanes` lanes hold, each `Part` values from `first` on, of which `valid` count.
 template <class O, int Part, int Lanes, LaneGroup G, class V>
-LOFT_HOST_DEVICE constexpr auto lane_scale(V const& in, int first, int valid, std::uint32_t amax, int col,
-                                           O const& how, tensor_scale t, std::uint64_t index,
-                                           G const& group) noexcept {
-  statistic_for<O> statistic{};
+LOFT_HOST_DEVICE constexpr auto lane_scale(V const& in, int first, int valid, std::uint32_t amax, int col, O const& how,
+                                           tensor_scale t, std::uint64_t index, G const& group) noexcept {
+  scale_chooser<O> chooser{};
+  chooser.amax[0] = amax;
   if constexpr (has_statistic<O>) {
     static_assert(Lanes == 1, "quantize_lanes: this rule looks at a whole block, which one lane has to hold");
     float values[Part] = {};
     for (int i = 0; i < Part; ++i) values[i] = in[first + i];
-    statistic.add(values, valid);
+    chooser.statistic[0].add(values, valid);
   }
-  auto scale = scale_of(amax, statistic, how, t, 0);
-  if constexpr (has_candidates<O>) {
-    float least = 0;
-    for (int candidate = 0; candidate < candidates<O>; ++candidate) {
-      auto const other = scale_of(amax, statistic, how, t, candidate);
-      float const error = add_lane_errors<O, Part, Lanes>(in, first, valid, other, col, how, t, index, group);
-      if (candidate == 0 || is_less_error(error, least)) {
-        least = error;
-        scale = other;
-      }
-    }
-  }
-  return scale;
+  if constexpr (has_candidates<O>)
+    for (int c = 0; c < candidates<O>; ++c)
+      chooser.error[c][0] =
+          add_lane_errors<O, Part, Lanes>(in, first, valid, chooser.scale(0, c, how, t), col, how, t, index, group);
+  return chooser.best(0, how, t);
 }
 
 /// The sums of `Lanes` neighbours in all of them: a binary tree, whose two sides are added in either order.
@@ -145,8 +134,8 @@ LOFT_HOST_DEVICE constexpr void add_lanes(correction_sums& sums, G const& group)
 /// The corrected scales of a lane's blocks, see correct_scales. `col`: the column of the lane's first value in its
 /// block.
 template <class O, int Count, LaneGroup G, class V>
-LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, tensor_scale t,
-                                                    std::uint64_t index, int col, G const& group,
+LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, tensor_scale t, std::uint64_t index,
+                                                    int col, G const& group,
                                                     lane_codes<typename O::format, Count>& result) noexcept {
   using format = typename O::format;
   constexpr int run = correction_sums::run, part = min(Count, correction_group<O>), cols = format::shape.cols,
@@ -175,8 +164,9 @@ LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, t
 
 /// quantize_lanes for prepared values. `valid`: how many of this lane's values count, the others being zeros.
 template <class O, int Count, LaneGroup G, class V>
-LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_prepared(
-    V const& in, int valid, O const& how, tensor_scale t, std::uint64_t index, G const& group) noexcept {
+LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_prepared(V const& in, int valid, O const& how,
+                                                                                   tensor_scale t, std::uint64_t index,
+                                                                                   G const& group) noexcept {
   using format = typename O::format;
   constexpr int cols = format::shape.cols, part = min(Count, cols), lanes = cols / part;
   constexpr int bits = format::element::spec.bits();
@@ -203,7 +193,7 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_prepar
 /// together. out: this lane's codes, packed; the scale of its block, the same in all lanes that share it. The bits are
 /// those of quantize_block, or of quantize where a rule corrects scales (ms_eden). For formats and rules that look at
 /// more than a maximum (hif4, double_nvfp4, quest_scale) a lane holds whole blocks.
-template <class O, int Count, LaneGroup G, class T>
+template <Operand O, int Count, LaneGroup G, class T>
 LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(
     T const (&values)[Count], O const& how, tensor_scale t, std::uint64_t first_index, G const& group) noexcept {
   using format = typename O::format;

@@ -7,19 +7,19 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/elements.hpp"
-#include "loft/block/block_scale.hpp"
-#include "loft/core/config.hpp"
-#include "loft/number/convert.hpp"
-#include "loft/block/ladder.hpp"
 #include "loft/array/branchless.hpp"
 #include "loft/array/random_words.hpp"
-#include "loft/number/minifloat.hpp"
+#include "loft/block/block_values.hpp"
+#include "loft/block/elements.hpp"
+#include "loft/block/ladder.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/native/gpu/pairs.hpp"
+#include "loft/number/convert.hpp"
+#include "loft/number/minifloat.hpp"
 #include "loft/number/rounding.hpp"
 
 namespace loft {
@@ -91,8 +91,8 @@ LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<T, Count> cons
 
 /// What a value of the group of columns from `col` is multiplied with, in order; the second factor is 1 for most.
 template <class O>
-LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format::scale> const& scale,
-                                                         tensor_scale t, int col) noexcept {
+LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format::scale> const& scale, tensor_scale t,
+                                                         int col) noexcept {
   using format = typename O::format;
   if constexpr (is_power_of_two_format<typename format::scale>) {
     int const exponent = static_cast<int>(scale) - format::scale::spec.bias;
@@ -114,10 +114,9 @@ inline constexpr bool climbs = has_ladder<typename O::format::element> && !requi
     requires { typename std::remove_cvref_t<decltype(O{}.rounding)>::given_word; }));
 /// True where the machine converts two elements at once, to nearest even.
 template <class O>
-inline constexpr bool converts_pairs =
-    native::has_pair_encode<typename O::format::element>&&
-        std::is_same_v<std::remove_cvref_t<decltype(O{}.rounding)>, nearest_even> &&
-    !requires {
+inline constexpr bool converts_pairs = native::has_pair_encode<typename O::format::element>&&
+                                           std::is_same_v<std::remove_cvref_t<decltype(O{}.rounding)>, nearest_even> &&
+                                       !requires {
   typename O::format::alternative;
 };
 

@@ -34,7 +34,7 @@ LOFT_HOST_DEVICE constexpr R reseed(R rotation, [[maybe_unused]] std::uint64_t s
 /// with another.
 template <class O>
 LOFT_HOST_DEVICE constexpr O reseed(O how, [[maybe_unused]] std::uint64_t seed,
-                                          [[maybe_unused]] std::uint64_t stream) noexcept {
+                                    [[maybe_unused]] std::uint64_t stream) noexcept {
   static_assert(
       !requires { how.main; }, "reseed: a plan holds several recipes; reseed the one that serves");
   if constexpr (requires { how.rounding.seed; }) how.rounding.seed = seed, how.rounding.stream = stream;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// From the maximum of a block to its scale: the models of ScaleRule, and the scale of a whole tensor.
+// From the maximum of a block to its scale: the models of ScaleRule.
 // Source: OCP MX 1.0 section 6.3 (floor); arXiv 2607.24953 (ceil); arXiv 2605.09825 (even); arXiv 2509.25149 appendix B
 // (two level).
 #ifndef LOFT_BLOCK_RULES_HPP
@@ -7,17 +7,17 @@
 
 #include <cstdint>
 
+#include "loft/array/branchless.hpp"
+#include "loft/block/scale_rule.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/number/convert.hpp"
-#include "loft/number/format.hpp"
-#include "loft/array/branchless.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
-#include "loft/core/exact.hpp"
+#include "loft/number/convert.hpp"
+#include "loft/number/format.hpp"
 #include "loft/number/random.hpp"
 #include "loft/number/rounding.hpp"
-#include "loft/block/scale_rule.hpp"
 
 namespace loft {
 namespace detail {
@@ -174,14 +174,8 @@ struct ms_eden {
   }
 };
 
-// How the error of a candidate is measured over a block: a sum, or a maximum, over its elements in order, in float.
+// How the error of a candidate is measured over a block, beside squared_error: over its elements in order, in float.
 
-/// The sum of the squared differences; each square is rounded, then each sum.
-struct squared_error {
-  LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
-    return exact::add(total, exact::opaque(exact::multiply(difference, difference)));
-  }
-};
 /// The sum of the magnitudes of the differences.
 struct absolute_error {
   LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
@@ -258,50 +252,6 @@ struct quest_scale {
     return detail::power_of_two_code<typename B::scale>(detail::unpack<std::uint64_t>(target).exponent);
   }
 };
-
-/// The amax of the last N steps of a tensor, for scaling without a pass over it: two_level{history.amax()}.
-template <int N>
-struct delayed_amax {
-  static_assert(N >= 1, "delayed_amax: at least one step");
-  float history[N] = {};
-  std::int64_t steps = 0;
-
-  /// The largest of the amaxes in the history; negative, "compute it", before the first push.
-  LOFT_HOST_DEVICE constexpr float amax() const noexcept {
-    float result = steps == 0 ? -1.0f : 0.0f;
-    for (int i = 0; i < detail::min<std::int64_t>(N, steps); ++i) result = detail::max(result, history[i]);
-    return result;
-  }
-  /// Adds this step's amax; a NaN, an infinity or a negative number is not taken in.
-  LOFT_HOST_DEVICE constexpr void push(float amax) noexcept {
-    if (bit_cast<std::uint32_t>(amax) < detail::float_infinity) history[steps++ % N] = amax;
-  }
-};
-
-namespace detail {
-
-/// The largest element times the largest scale.
-template <class B>
-LOFT_HOST_DEVICE constexpr float range_of() noexcept {
-  static_assert(has_tensor_scale<B>, "tensor_scale_for: this block format has no scale for the whole tensor");
-  if constexpr (has_tensor_scale<B>) return largest<typename B::element> * largest<typename B::scale>;
-  else return 1;
-}
-
-}  // namespace detail
-
-/// s_enc and 1/s_enc for a tensor whose largest finite magnitude is `tensor_amax`: s_enc takes it to `range`, the
-/// largest element times the largest scale; 1 when it is 0, at most the largest float. Only for formats with a tensor
-/// scale. in: a finite value >= 0. source: design decision 10.
-template <class B>
-LOFT_HOST_DEVICE constexpr tensor_scale tensor_scale_for(float tensor_amax,
-                                                         float range = detail::range_of<B>()) noexcept {
-  if (detail::magnitude_bits(tensor_amax) == 0) return {};
-  constexpr float most = bit_cast<float>(detail::float_max);
-  bool const beyond = static_cast<double>(range) >= static_cast<double>(most) * static_cast<double>(tensor_amax);
-  float const encode = beyond ? most : exact::divide(range, tensor_amax);
-  return {encode, exact::divide(1.0f, encode)};
-}
 
 }  // namespace loft
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a scale rule is: the ScaleRule concept, and the block maximum taken apart. Its models are in scaling.hpp.
+// The ScaleRule concept, what a rule may say of itself, and a block maximum taken apart. Its models are in rules.hpp.
 // Source: design section 1; OCP MX 1.0 section 6.3 for power-of-two scales.
 #ifndef LOFT_BLOCK_SCALE_RULE_HPP
 #define LOFT_BLOCK_SCALE_RULE_HPP
@@ -7,27 +7,13 @@
 #include <concepts>
 #include <cstdint>
 
+#include "loft/block/block_format.hpp"
+#include "loft/block/tensor_scale.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
 
 namespace loft {
-
-/// The factor that takes a tensor into the range of its block scales, and its inverse, each rounded to float.
-struct tensor_scale {
-  float encode = 1, decode = 1;
-};
-
-/// The largest finite value of F.
-template <Format F>
-inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.max_code()));
-
-/// True for the formats with a float scale for the whole tensor (member `has_tensor_scale`).
-template <class B>
-inline constexpr bool has_tensor_scale = requires {
-  requires B::has_tensor_scale;
-};
 
 /// A scale rule gives the code of a block's scale: `scale<B>(amax, t)`, where B is the block format, `amax` the largest
 /// finite magnitude of the block, 0 for a block of zeros, and `t` the tensor's scale, 1 where B has none.
@@ -36,7 +22,9 @@ inline constexpr bool has_tensor_scale = requires {
 ///   candidates, and scale<B>(amax, t, candidate): several scales, of which the one with the least error over the
 ///     block is taken, the first of equals; `error` is how it is measured (squared_error if not said);
 ///   statistic<B>, and scale<B>(statistic, t): what it wants to know of a block in the place of its maximum;
+///   amax: the tensor's amax where it is known, negative where `quantize` has to compute it;
 ///   ceiling: the largest block scale that a two-level format aims at (the format's largest if not said);
+///   shrink: the share of the largest element that is aimed at (1 if not said);
 ///   constant: a factor of all values that belongs to the rule and is stored nowhere;
 ///   correction_group, and corrected<B>(scale, factor, index): what is stored in the place of a scale when the codes
 ///     are made. `factor` is that of the block's group, correction_group neighbours of a row: the sum of x^2 over that
@@ -53,12 +41,57 @@ concept ScaleRule = requires(Rule const rule, float amax, tensor_scale t) {
   { rule.template scale<B>(statistic, t) } -> std::same_as<code<typename B::scale>>;
 };
 
+/// The sum of the squared differences over a block, in the order of its elements: each square is rounded to float, then
+/// each sum.
+struct squared_error {
+  LOFT_HOST_DEVICE static constexpr float add(float total, float difference) noexcept {
+    return exact::add(total, exact::opaque(exact::multiply(difference, difference)));
+  }
+};
+
 namespace detail {
 
-/// True where a scale format holds powers of two and nothing else, as E8M0 does.
-template <Format F>
-inline constexpr bool is_power_of_two_format = requires {
-  requires F::spec.mantissa_bits == 0 && !F::spec.has_zero;
+/// What is gathered over a block whose rule looks at its maximum alone.
+struct no_statistic {
+  LOFT_HOST_DEVICE constexpr void add(float const*, int) noexcept {}
+};
+
+/// What a rule says of itself for blocks of B, and what counts where it says nothing.
+template <class Rule, class B>
+struct rule_traits {
+  static constexpr bool has_statistic = requires { typename Rule::template statistic<B>; };
+  static constexpr bool has_constant = requires { Rule::constant; };
+  static constexpr bool has_amax = requires(Rule rule) { rule.amax; };
+  static constexpr int candidates = [] {
+    if constexpr (requires { Rule::candidates; }) return Rule::candidates;
+    else return 1;
+  }();
+  static constexpr int correction_group = [] {
+    if constexpr (requires { Rule::correction_group; }) return Rule::correction_group;
+    else return 1;
+  }();
+  static constexpr tensor_scale constant = [] {
+    if constexpr (has_constant) return Rule::constant;
+    else return tensor_scale{};
+  }();
+
+  /// The largest element times the largest scale, as far as the rule uses them.
+  LOFT_HOST_DEVICE static constexpr float range() noexcept {
+    float element = largest<typename B::element>, scale = largest<typename B::scale>;
+    if constexpr (requires { Rule::ceiling; }) scale = Rule::ceiling == 0 ? scale : Rule::ceiling;
+    if constexpr (requires { Rule::shrink; }) element *= Rule::shrink;
+    return element * scale;
+  }
+  static constexpr auto statistic_type() noexcept {
+    if constexpr (has_statistic) return typename Rule::template statistic<B>{};
+    else return no_statistic{};
+  }
+  static constexpr auto error_type() noexcept {
+    if constexpr (requires { typename Rule::error; }) return typename Rule::error{};
+    else return squared_error{};
+  }
+  using statistic = decltype(statistic_type());
+  using error = decltype(error_type());
 };
 
 /// The code of 2^exponent, clamped to the format's range.
@@ -89,7 +122,6 @@ LOFT_HOST_DEVICE constexpr W pick(bool first, W a, W b) noexcept {
 }
 
 }  // namespace detail
-
 }  // namespace loft
 
 #endif

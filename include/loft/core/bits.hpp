@@ -67,6 +67,11 @@ template <class T>
   return x < low ? low : (high < x ? high : x);
 }
 LOFT_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
+LOFT_HOST_DEVICE constexpr int least_common_multiple(int a, int b) noexcept {
+  int result = a;
+  while (result % b != 0) result += a;
+  return result;
+}
 
 /// 2^exponent, exact for -149..127, built from its bits so that no flushing of subnormals can touch it.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float power_of_two(int exponent) noexcept {

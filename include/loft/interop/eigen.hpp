@@ -12,8 +12,8 @@
 #include <type_traits>
 #include <utility>
 
-#include "loft/product/matmul.hpp"
 #include "loft/number/minifloat.hpp"
+#include "loft/product/matmul.hpp"
 #include "loft/tensor/quantize.hpp"
 
 /// Makes Eigen::Matrix<minifloat<F>, ...> work: sums, products, comparisons, and cast<float>() from and to it.
@@ -51,35 +51,36 @@ auto view_of(M&& m) noexcept {
 ///
 /// An expression in memory is read where it lies; any other one is evaluated first, by Eigen, which allocates and may
 /// throw. in, out, rounds, error: as loft::quantize of a view.
-template <class O, class M, class Layout = row_major>
-[[nodiscard]] status quantize(Eigen::DenseBase<M> const& in, quantized_view<typename O::format> out,
-                              O const& how = {}, Layout layout = {}) noexcept(EigenInMemory<M>) {
+template <Operand O, class M, class L>
+[[nodiscard]] status quantize(Eigen::DenseBase<M> const& in, quantized_view<typename O::format, L> out,
+                              O const& how = detail::default_operand<O>()) noexcept(EigenInMemory<M>) {
   if constexpr (EigenInMemory<M>) {
-    return quantize(view_of(in.derived()), out, how, layout);
+    return quantize(view_of(in.derived()), out, how);
   } else {
     Eigen::Matrix<typename M::Scalar, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor> const values = in;
-    return quantize(view_of(values), out, how, layout);
+    return quantize(view_of(values), out, how);
   }
 }
 
 /// loft::dequantize into an expression in memory, of the shape of `in`. Nothing is allocated.
-template <class O, class B, EigenInMemory M, class Layout = row_major>
-[[nodiscard]] status dequantize(quantized_view<B> in, M&& out, O const& how = {}, Layout layout = {}) noexcept {
+template <Operand O, class B, class L, EigenInMemory M>
+[[nodiscard]] status dequantize(quantized_view<B, L> in, M&& out,
+                                O const& how = detail::default_operand<O>()) noexcept {
   static_assert(std::is_same_v<std::remove_pointer_t<decltype(out.data())>, float>, "dequantize writes floats");
-  return dequantize(in, view_of(std::forward<M>(out)), how, layout);
+  return dequantize(in, view_of(std::forward<M>(out)), how);
 }
 
 /// The floats of a quantized tensor as a matrix, and in `outcome` what loft::dequantize says; not ok: the matrix is
 /// empty.
-template <class O, class B, class Layout = row_major>
-[[nodiscard]] eigen_matrix dequantized(quantized_view<B> in, status& outcome, O const& how = {},
-                                       Layout layout = {}) {
+template <Operand O, class B, class L>
+[[nodiscard]] eigen_matrix dequantized(quantized_view<B, L> in, status& outcome,
+                                       O const& how = detail::default_operand<O>()) {
   eigen_matrix result;
   // Extents are looked at before memory is asked for.
   outcome = detail::check_quantized(in);
   if (outcome != status::ok) return result;
   result.resize(in.rows, in.cols);
-  outcome = dequantize(in, result, how, layout);
+  outcome = dequantize(in, result, how);
   if (outcome != status::ok) result.resize(0, 0);
   return result;
 }
@@ -114,13 +115,13 @@ bool starts_within(Rows const& rows, eigen_matrix const& values) noexcept {
 /// Products and sums are Eigen's, in its order; the dequantized matrix is a temporary. `right` is any dense float
 /// expression. out: resized. A NaN block makes the rows it takes part in NaN. error: a status other than ok, `out`
 /// untouched; shape_mismatch also where the type of `out` does not let it have the shape.
-template <class O, class B, class Right, class Out, class Layout = row_major>
-[[nodiscard]] status multiply(quantized_view<B> left, Eigen::MatrixBase<Right> const& right,
-                              Eigen::PlainObjectBase<Out>& out, O const& how = {}, Layout layout = {}) {
+template <Operand O, class B, class L, class Right, class Out>
+[[nodiscard]] status multiply(quantized_view<B, L> left, Eigen::MatrixBase<Right> const& right,
+                              Eigen::PlainObjectBase<Out>& out, O const& how = detail::default_operand<O>()) {
   if (left.cols != right.rows()) return status::shape_mismatch;
   if (status const s = detail::check_result<Out>(left.rows, right.cols()); s != status::ok) return s;
   status outcome = status::ok;
-  eigen_matrix const values = dequantized(left, outcome, how, layout);
+  eigen_matrix const values = dequantized(left, outcome, how);
   if (outcome != status::ok) return outcome;
   if (left.cols == 0) out.setZero(left.rows, right.cols());  // Eigen's product loops over rows of nothing
   else out = values * right;

@@ -9,14 +9,15 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/quantize_block.hpp"
-#include "loft/core/config.hpp"
 #include "loft/array/branchless.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/array/packing.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
+#include "loft/tensor/block_walk.hpp"
+#include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
@@ -61,13 +62,13 @@ template <Format F>
 
 /// The rows of a quantized tensor. `constant`: a factor of all values that belongs to the rule and is stored nowhere.
 /// What a format multiplies its codes with beside the scale, as if4's 6/7, is part of the factor, exactly.
-template <BlockFormat B, ScaleLayout Layout = row_major>
+template <BlockFormat B, ScaleLayout L = row_major>
 struct quantized_rows {
   using format = std::remove_const_t<B>;
   using element_format = typename format::element;
   static constexpr int factor_cols = detail::factor_cols<format>;
 
-  quantized_view<format const> view;
+  quantized_view<format const, L> view;
   float constant = 1;
 
   LOFT_HOST_DEVICE constexpr std::int64_t rows() const noexcept { return view.rows; }
@@ -111,7 +112,8 @@ struct quantized_rows {
       for (std::int64_t i = 0; i < count; i += width) {
         int const here = static_cast<int>(detail::min<std::int64_t>(width, count - i));
         unpack<element_format>(codes_of(row) + packed_bytes<element_format>(first + i), here, codes);
-        detail::for_each_index<width>(here, [&](int k) { values[i + k] = detail::decode_one<element_format>(codes[k]); });
+        detail::for_each_index<width>(here,
+                                      [&](int k) { values[i + k] = detail::decode_one<element_format>(codes[k]); });
       }
     }
   }
@@ -122,7 +124,7 @@ struct quantized_rows {
   }
   LOFT_HOST_DEVICE constexpr code<typename format::scale> const& scale(std::int64_t row,
                                                                        std::int64_t col) const noexcept {
-    return view.scales[detail::scale_index<format, Layout>(row, col / format::shape.cols, view.cols)];
+    return view.scales[detail::scale_grid<format, L>{view.rows, view.cols}.place(row, col / format::shape.cols)];
   }
 };
 
@@ -143,19 +145,16 @@ struct plain_rows {
   LOFT_HOST_DEVICE constexpr double tensor_factor() const noexcept { return 1; }
 };
 
-/// What a product takes, as rows: a quantized tensor with the layout of its scales, a matrix, or rows themselves.
-template <BlockFormat B, ScaleLayout Layout = row_major>
-LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, Layout> rows_of(quantized_view<B> view,
-                                                                                  Layout = {}) noexcept {
+/// What a product takes, as rows: a quantized tensor, a matrix, or rows themselves.
+template <BlockFormat B, ScaleLayout L>
+LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(quantized_view<B, L> view) noexcept {
   return {view};
 }
-/// As it was quantized by `how`: needed only where the rule has a constant, as floor_four_thirds does. A rotation is
-/// not undone: see matmul.
-template <class O, BlockFormat B, ScaleLayout Layout = row_major>
-  requires requires { typename O::format; }
-LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, Layout> rows_of(quantized_view<B> view,
-                                                                                  O const&,
-                                                                                  Layout = {}) noexcept {
+/// A tensor as it was quantized by `how`: needed only where the rule has a constant, as floor_four_thirds does. A
+/// rotation is not undone: see matmul.
+template <Operand O, BlockFormat B, ScaleLayout L>
+LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(quantized_view<B, L> view,
+                                                                             O const&) noexcept {
   static_assert(std::is_same_v<std::remove_const_t<B>, typename O::format>,
                 "rows_of: the operand describes another block format");
   return {view, detail::constant_of<O>().decode};

@@ -7,16 +7,16 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
+#include "loft/array/packing.hpp"
 #include "loft/block/quantize_block.hpp"
+#include "loft/block/rules.hpp"
+#include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/train/noise.hpp"
-#include "loft/array/packing.hpp"
-#include "loft/block/rules.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/noise.hpp"
 
 namespace loft {
 
@@ -32,41 +32,37 @@ struct crest_factors {
 ///
 /// in: as `quantize`. out: mean and maximum over the blocks; all 0 where none has one. Sums of squares are per block,
 /// in its row-major order; the mean's sum is over blocks in order. error: a few ulps of a double beside the rotation's.
-template <class O, class T>
+template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status crest_factor(matrix_view<T> in, crest_factors& out,
-                                                             O const& how = {}) noexcept {
+                                                             O const& how = detail::default_operand<O>()) noexcept {
   using format = typename O::format;
-  constexpr int width = detail::span_cols<O>, cols = format::shape.cols, rows = format::shape.rows,
-                blocks = width / cols;
+  constexpr int width = detail::slice_width<O>, cols = format::shape.cols, blocks = width / cols;
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   out = {};
+  if (in.cols == 0) return status::ok;
   double sum = 0;
-  for (std::int64_t row = 0; row < in.rows; row += rows) {
-    std::int64_t const end = detail::min<std::int64_t>(row + rows, in.rows);
-    for (std::int64_t first = 0; first < in.cols; first += width) {
-      int const count = static_cast<int>(detail::min<std::int64_t>(width, in.cols - first));
-      std::uint32_t amax[blocks] = {};
-      double squares[blocks] = {};
-      for (std::int64_t r = row; r < end; ++r) {
-        float values[width];
-        detail::load_span<width>(in, r, first, count, how, values);
-        for (int i = 0; i < count; ++i) {
-          amax[i / cols] = detail::max(amax[i / cols], detail::magnitude_bits(values[i]));
-          detail::add_to(squares[i / cols], detail::squared_difference(values[i], 0));
-        }
+  for (detail::slices<O> at{in.rows, in.cols, false}; at.next();) {
+    std::uint32_t amax[blocks] = {};
+    double squares[blocks] = {};
+    for (std::int64_t row = at.row; row < at.end; ++row) {
+      float values[width];
+      detail::load_slice<width>(&in(row, at.first), in.col_stride, at.count, how, values);
+      for (int i = 0; i < at.count; ++i) {
+        amax[i / cols] = detail::max(amax[i / cols], detail::magnitude_bits(values[i]));
+        detail::add_to(squares[i / cols], detail::squared_difference(values[i], 0));
       }
-      for (int b = 0; b * cols < count; ++b) {
-        if (amax[b] == 0 || amax[b] >= detail::float_infinity) {
-          ++out.left_out;
-          continue;
-        }
-        auto const size = static_cast<double>((end - row) * detail::min(cols, count - b * cols));
-        double const factor = detail::widen(bit_cast<float>(amax[b])) / detail::newton_sqrt(squares[b] / size);
-        out.largest = detail::max(out.largest, factor);
-        detail::add_to(sum, factor);
-        ++out.blocks;
+    }
+    for (int b = 0; b * cols < at.count; ++b) {
+      if (amax[b] == 0 || amax[b] >= detail::float_infinity) {
+        ++out.left_out;
+        continue;
       }
+      auto const size = static_cast<double>((at.end - at.row) * detail::min(cols, at.count - b * cols));
+      double const factor = detail::widen(bit_cast<float>(amax[b])) / detail::newton_sqrt(squares[b] / size);
+      out.largest = detail::max(out.largest, factor);
+      detail::add_to(sum, factor);
+      ++out.blocks;
     }
   }
   out.mean = detail::ratio_or(sum, static_cast<double>(out.blocks), 0);
@@ -94,14 +90,13 @@ LOFT_HOST_DEVICE constexpr fate fate_of(float value, float decoded, std::uint32_
   std::uint32_t const before = magnitude_bits(value), after = magnitude_bits(decoded);
   if (before != 0 && after == 0) return fate::flushed;
   bool largest = is_largest<typename B::element>(c);
-  if constexpr (requires { typename B::alternative; })
+  if constexpr (has_alternative<B>)
     if (is_alternative<B>(scale)) largest = is_largest<typename B::alternative>(c);
   return largest && before > after ? fate::saturated : fate::kept;
 }
 
-template <class O, class T, class B>
-LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B> quantized,
-                                             O const& how) noexcept {
+template <class O, class T, class B, class L>
+LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B, L> quantized, O const& how) noexcept {
   static_assert(std::is_same_v<std::remove_const_t<B>, typename O::format>,
                 "the operand describes another block format");
   if (status const s = check_matrix(in, false); s != status::ok) return s;
@@ -113,24 +108,25 @@ LOFT_HOST_DEVICE constexpr status check_pair(matrix_view<T> in, quantized_view<B
 /// Calls on_block(is NaN) for each block, and on_element(row, value, decoded, fate) for each element, rows and columns
 /// in order: the value that the quantizer saw, after the rotation, and what its code decodes to, before the rotation is
 /// undone.
-template <class O, class T, class B, ScaleLayout Layout, class Block, class Element>
-LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view<B> from, O const& how, Layout,
+template <class O, class T, class B, ScaleLayout L, class Block, class Element>
+LOFT_HOST_DEVICE constexpr void visit_elements(matrix_view<T> in, quantized_view<B, L> from, O const& how,
                                                Block&& on_block, Element&& on_element) noexcept {
   using format = typename O::format;
   using element = typename format::element;
-  constexpr int width = span_cols<O>, cols = format::shape.cols;
+  constexpr int width = slice_width<O>, cols = format::shape.cols;
   float tensor_decode = constant_of<O>().decode;
   if constexpr (has_tensor_scale<format>) tensor_decode = in.rows == 0 || in.cols == 0 ? 1.0f : *from.tensor_scale;
   std::int64_t const row_bytes = packed_bytes<element>(in.cols);
+  scale_grid<format, L> const grid{in.rows, in.cols};
   for (std::int64_t row = 0; row < in.rows; ++row) {
     for (std::int64_t first = 0; first < in.cols; first += width) {
       int const count = static_cast<int>(min<std::int64_t>(width, in.cols - first));
       float values[width];
       code<element> codes[width];
-      load_span<width>(in, row, first, count, how, values);
+      load_slice<width>(&in(row, first), in.col_stride, count, how, values);
       loft::unpack<element>(from.codes + row * row_bytes + packed_bytes<element>(first), count, codes);
       for (int at = 0; at < count; at += cols) {
-        auto const scale = from.scales[scale_index<format, Layout>(row, (first + at) / cols, in.cols)];
+        auto const scale = from.scales[grid.place(row, (first + at) / cols)];
         if (row % format::shape.rows == 0) on_block(is_nan_scale<format>(scale));
         for (int i = at; i < min(at + cols, count); ++i) {
           float const decoded = decode_element<format>(codes[i], scale, i - at, tensor_decode);
@@ -154,12 +150,12 @@ struct element_counts {
 
 /// Counts what became of the elements of a tensor; the values are those after the operand's rotation.
 ///
-/// in: the tensor, and what `quantize` made of it with the same operand and layout. out: the counts, exact. A status
+/// in: the tensor, and what `quantize` made of it with the same operand. out: the counts, exact. A status
 /// other than ok: nothing is written.
-template <class O, class T, class B, ScaleLayout Layout = row_major>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status count_elements(matrix_view<T> original, quantized_view<B> quantized,
-                                                               element_counts& out, O const& how = {},
-                                                               Layout layout = {}) noexcept {
+template <Operand O, class T, class B, ScaleLayout L>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status count_elements(matrix_view<T> original, quantized_view<B, L> quantized,
+                                                               element_counts& out,
+                                                               O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_pair(original, quantized, how); s != status::ok) return s;
   out = {};
   for (std::int64_t row = 0; row < original.rows; ++row)
@@ -169,12 +165,11 @@ template <class O, class T, class B, ScaleLayout Layout = row_major>
     ++out.blocks;
     out.nan_blocks += is_nan ? 1 : 0;
   };
-  detail::visit_elements(original, quantized, how, layout, on_block,
-                         [&](std::int64_t, float, float, detail::fate what) {
-                           ++out.elements;
-                           out.saturated += what == detail::fate::saturated ? 1 : 0;
-                           out.flushed += what == detail::fate::flushed ? 1 : 0;
-                         });
+  detail::visit_elements(original, quantized, how, on_block, [&](std::int64_t, float, float, detail::fate what) {
+    ++out.elements;
+    out.saturated += what == detail::fate::saturated ? 1 : 0;
+    out.flushed += what == detail::fate::flushed ? 1 : 0;
+  });
   return status::ok;
 }
 
@@ -196,10 +191,10 @@ struct error_parts {
 /// The parts are sums over disjoint elements, and the total is their sum by definition, (scale_bias + dead_zone) +
 /// grid; it is the noise of signal_to_quantization_noise summed in another order, and to the bit where the sums are
 /// exact. in, out, error: as count_elements; each sum is rounded in double once a term. source: arXiv 2605.20402.
-template <class O, class T, class B, ScaleLayout Layout = row_major>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status split_error(matrix_view<T> original, quantized_view<B> quantized,
-                                                            error_parts& out, O const& how = {},
-                                                            Layout layout = {}) noexcept {
+template <Operand O, class T, class B, ScaleLayout L>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status split_error(matrix_view<T> original, quantized_view<B, L> quantized,
+                                                            error_parts& out,
+                                                            O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_pair(original, quantized, how); s != status::ok) return s;
   out = {};
   error_parts of_row;
@@ -212,7 +207,7 @@ template <class O, class T, class B, ScaleLayout Layout = row_major>
     current = next;
   };
   detail::visit_elements(
-      original, quantized, how, layout, [](bool) {},
+      original, quantized, how, [](bool) {},
       [&](std::int64_t row, float value, float decoded, detail::fate what) {
         if (row != current) close_row(row);
         if (what == detail::fate::lost) {

@@ -8,15 +8,18 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
+#include "loft/block/block_row.hpp"
 #include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
+#include "loft/core/math.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/formats.hpp"
-#include "loft/core/exact.hpp"
-#include "loft/core/math.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/tensor/block_walk.hpp"
+#include "loft/tensor/checks.hpp"
+#include "loft/tensor/staging.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
@@ -109,16 +112,19 @@ LOFT_HOST_DEVICE constexpr status check_estimator(E const& estimator) noexcept {
   return status::ok;
 }
 
-/// factors[i] = the estimator's factor for values[i], `count` <= Width neighbours of one row from the first column of a
-/// block: scaled as encode_span scales them.
-template <int Width, class O, class E>
-LOFT_HOST_DEVICE constexpr void factors_of_span(float const* values, int count,
-                                                code<typename O::format::scale> const* scales, tensor_scale t,
-                                                E const& estimator, float* factors) noexcept {
+/// factors[i] = the estimator's factor for value i of row `r` of blocks, scaled as the encoder scales it, under the scales
+/// that codes are made with: not the corrected ones.
+template <class O, class T, int Width, class E>
+LOFT_HOST_DEVICE constexpr void estimate_factors(block_row<O, T, Width> const& blocks, int r, E const& estimator,
+                                                 float* factors) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   constexpr int alike = factor_cols<format>, cols = format::shape.cols;
-  constexpr bool multiplies = !is_power_of_two_format<typename format::scale> || has_constant<O>;
+  int const count = blocks.count();
+  auto const* const scales = blocks.scales();
+  tensor_scale const t = blocks.scale_of_tensor();
+  float values[Width] = {};
+  blocks.read(r, values);
   for (int first = 0; first < count; first += alike) {
     auto const& scale = scales[first / cols];
     int const end = min(first + alike, count);
@@ -128,9 +134,9 @@ LOFT_HOST_DEVICE constexpr void factors_of_span(float const* values, int count,
     }
     scale_inverse const inverse = inverse_of<format>(scale, t, first % cols);
     for (int i = first; i < end; ++i) {
-      float const value = multiplies ? exact::multiply(values[i], inverse.multiplier) : values[i];
+      float const value = multiplies<O> ? exact::multiply(values[i], inverse.multiplier) : values[i];
       float const scaled = scale_by_power_of_two(value, -inverse.exponent);
-      if constexpr (requires { typename format::alternative; }) {
+      if constexpr (has_alternative<format>) {
         if (is_alternative<format>(scale)) {
           factors[i] = estimator.template factor<typename format::alternative>(
               exact::multiply(scaled, 1.0f / format::alternative_unit));
@@ -142,36 +148,15 @@ LOFT_HOST_DEVICE constexpr void factors_of_span(float const* values, int count,
   }
 }
 
-/// Calls f(row, first, count, factors) for spans of the rows of a range, with an estimator's factors for the values as
-/// encode sees them, after the operand's rotation, under the scales that codes are made with: not the corrected ones.
-/// A row's spans come in the order of its columns.
-template <class O, class T, class E, class Function>
-LOFT_HOST_DEVICE constexpr void visit_factors(matrix_view<T> values, O const& how, row_range range,
-                                              E const& estimator, Function&& f) noexcept {
-  constexpr int width = span_cols<O>;
-  tensor_scale const t = choose_tensor_scale(values, how);
-  auto const visit_part = [&](auto part, origin at) {
-    for_bands(part, t, how, at, [&](auto const& here, auto const* scales) {
-      for (std::int64_t row = here.row; row < here.end; ++row) {
-        float seen[width] = {}, factors[width] = {};
-        load_span<width>(part, row, here.first, here.count, how, seen);
-        factors_of_span<width, O>(seen, here.count, scales, t, estimator, factors);
-        f(at.row + row, at.col + here.first, here.count, factors);
-      }
-    });
-  };
-  for_parts<O>(submatrix(values, range.first, range.count, 0, values.cols), {range.first, 0, values.cols},
-                     visit_part);
-}
-
-/// gradient[i] *= factor(i) for a span of a row; where the operand rotates, in the rotated domain: R^T diag(factor) R.
-template <class O, class Factor>
+/// gradient[i] *= factors[i] for `count` elements of a row; where the operand rotates, in the rotated domain:
+/// R^T diag(factors) R.
+template <class O>
 LOFT_HOST_DEVICE constexpr void scale_gradient(matrix_view<float> gradient, std::int64_t row, std::int64_t first,
-                                               int count, O const& how, Factor&& factor) noexcept {
+                                               int count, O const& how, float const* factors) noexcept {
   if constexpr (!rotates<O>) {
     for (int i = 0; i < count; ++i) {
       float& g = gradient(row, first + i);
-      g = exact::multiply(g, factor(i));
+      g = exact::multiply(g, factors[i]);
     }
   } else {
     constexpr int size = rotation_size<O>;
@@ -179,7 +164,7 @@ LOFT_HOST_DEVICE constexpr void scale_gradient(matrix_view<float> gradient, std:
       float turned[size];
       for (int i = 0; i < size; ++i) turned[i] = gradient(row, first + run + i);
       how.rotation.apply(turned);
-      for (int i = 0; i < size; ++i) turned[i] = exact::multiply(turned[i], factor(run + i));
+      for (int i = 0; i < size; ++i) turned[i] = exact::multiply(turned[i], factors[run + i]);
       how.rotation.invert(turned);
       for (int i = 0; i < size; ++i) gradient(row, first + run + i) = turned[i];
     }
@@ -198,7 +183,7 @@ LOFT_HOST_DEVICE constexpr void scale_gradient(matrix_view<float> gradient, std:
 /// `straight_through` changes nothing, not even by the rotation's rounding. rounds: one product an element, besides the
 /// rotation. A scale of 0 makes every scaled value 0. NaN and infinity in the gradient stay what products make of them.
 /// error: a status other than ok, with nothing written.
-template <class O, class T, Estimator E>
+template <Operand O, class T, Estimator E>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status estimate_gradient(matrix_view<float> gradient, matrix_view<T> values,
                                                                   O const& how, E const& estimator,
                                                                   row_range range = {}) noexcept {
@@ -207,10 +192,15 @@ template <class O, class T, Estimator E>
   if (status const s = detail::check_range<typename O::format>(values.rows, range); s != status::ok) return s;
   if (status const s = detail::check_estimator(estimator); s != status::ok) return s;
   if (range.count == 0 || values.cols == 0 || std::is_same_v<E, straight_through>) return status::ok;
-  detail::visit_factors(values, how, range, estimator,
-                        [&](std::int64_t row, std::int64_t first, int count, float const* factors) {
-                          detail::scale_gradient(gradient, row, first, count, how, [&](int i) { return factors[i]; });
-                        });
+  tensor_scale const t = detail::choose_tensor_scale(values, how);
+  for (detail::block_walk<O, T> walk{values, range, how, t}; walk.next();) {
+    walk.blocks.choose_scales();
+    for (int r = 0; r < walk.rows(); ++r) {
+      float factors[detail::slice_width<O>];
+      detail::estimate_factors(walk.blocks, r, estimator, factors);
+      detail::scale_gradient(gradient, walk.row() + r, walk.at.first, walk.at.count, how, factors);
+    }
+  }
   return status::ok;
 }
 
@@ -249,9 +239,10 @@ LOFT_HOST_DEVICE constexpr status check_mask(basic_clip_mask<Byte> mask) noexcep
 /// Saves which elements quantizing `values` with `how` does not clip.
 /// in: as estimate_gradient. out: the bytes of the rows of the range, completely. error: a status other than ok, with
 /// nothing written.
-template <class O, class T>
+template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status save_clip_mask(matrix_view<T> values, clip_mask mask,
-                                                               O const& how = {}, row_range range = {}) noexcept {
+                                                               O const& how = detail::default_operand<O>(),
+                                                               row_range range = {}) noexcept {
   if (status const s = detail::check_matrix(values, false); s != status::ok) return s;
   if (values.rows != mask.rows || values.cols != mask.cols) return status::shape_mismatch;
   if (status const s = detail::check_mask(mask); s != status::ok) return s;
@@ -259,32 +250,37 @@ template <class O, class T>
   if (status const s = detail::check_range<typename O::format>(values.rows, range); s != status::ok) return s;
   if (range.count == 0 || values.cols == 0) return status::ok;
   std::int64_t const row_bytes = detail::ceil_div(values.cols, 8);
-  auto const set_bits = [&](std::int64_t row, std::int64_t first, int count, float const* factors) {
-    std::uint8_t* const bytes = mask.bits + row * row_bytes;
-    if (first == 0)
-      for (std::int64_t b = 0; b < row_bytes; ++b) bytes[b] = 0;
-    for (std::int64_t c = first; c < first + count; ++c)
-      if (factors[c - first] != 0) bytes[c / 8] = static_cast<std::uint8_t>(bytes[c / 8] | 1u << (c % 8));
-  };
-  detail::visit_factors(values, how, range, clipped_straight_through{}, set_bits);
+  tensor_scale const t = detail::choose_tensor_scale(values, how);
+  for (detail::block_walk<O, T> walk{values, range, how, t}; walk.next();) {
+    walk.blocks.choose_scales();
+    for (int r = 0; r < walk.rows(); ++r) {
+      float factors[detail::slice_width<O>];
+      detail::estimate_factors(walk.blocks, r, clipped_straight_through{}, factors);
+      std::uint8_t* const bytes = mask.bits + (walk.row() + r) * row_bytes;
+      std::int64_t const first = walk.at.first;
+      if (first == 0)
+        for (std::int64_t b = 0; b < row_bytes; ++b) bytes[b] = 0;
+      for (std::int64_t c = first; c < first + walk.at.count; ++c)
+        if (factors[c - first] != 0) bytes[c / 8] = static_cast<std::uint8_t>(bytes[c / 8] | 1u << (c % 8));
+    }
+  }
   return status::ok;
 }
 
 /// estimate_gradient with clipped_straight_through, from the mask that save_clip_mask wrote; of `how` only the rotation
 /// is used. The same bits as estimate_gradient gives. error: a status other than ok, with nothing written.
-template <class O>
+template <Operand O>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status apply_clip_mask(matrix_view<float> gradient, const_clip_mask mask,
-                                                                O const& how = {}) noexcept {
+                                                                O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_matrix(gradient, true); s != status::ok) return s;
   if (gradient.rows != mask.rows || gradient.cols != mask.cols) return status::shape_mismatch;
   if (status const s = detail::check_mask(mask); s != status::ok) return s;
   if (status const s = detail::check_operand(gradient.cols, how); s != status::ok) return s;
-  constexpr std::int64_t width = detail::span_cols<O>;
-  for (std::int64_t row = 0; row < gradient.rows; ++row) {
-    for (std::int64_t first = 0; first < gradient.cols; first += width) {
-      auto const factor = [&](int i) { return mask.passes(row, first + i) ? 1.0f : 0.0f; };
-      detail::scale_gradient(gradient, row, first, static_cast<int>(detail::min(width, gradient.cols - first)), how,
-                             factor);
+  for (detail::slices<O> at{gradient.rows, gradient.cols, false}; at.next();) {
+    for (std::int64_t row = at.row; row < at.end; ++row) {
+      float factors[detail::slice_width<O>] = {};
+      for (int i = 0; i < at.count; ++i) factors[i] = mask.passes(row, at.first + i) ? 1.0f : 0.0f;
+      detail::scale_gradient(gradient, row, at.first, at.count, how, factors);
     }
   }
   return status::ok;

@@ -7,13 +7,14 @@
 
 #include <cstdint>
 
-#include "loft/core/bits.hpp"
 #include "loft/block/quantize_block.hpp"
+#include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/number/convert.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
+#include "loft/number/convert.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/detail/visit.hpp"
 
 namespace loft {
 

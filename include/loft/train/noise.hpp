@@ -6,8 +6,8 @@
 
 #include <cstdint>
 
+#include "loft/block/block_values.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/block/block_scale.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/tensor/view.hpp"

@@ -6,13 +6,14 @@
 
 #include <cstdint>
 
+#include "loft/block/block_values.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/block/block_scale.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/radix_select.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/detail/visit.hpp"
 
 namespace loft {
 
@@ -168,7 +169,7 @@ template <class T>
 }
 
 /// An operand that is clamped to its quantiles before it is quantized, for fake_quantize.
-template <class O>
+template <Operand O>
 struct clamped {
   O how{};
   double quantile = 0.99;

@@ -7,16 +7,17 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "loft/block/reseed.hpp"
 #include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
-#include "loft/core/exact.hpp"
-#include "loft/tensor/staging.hpp"
-#include "loft/block/reseed.hpp"
 #include "loft/number/rounding.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantize.hpp"
+#include "loft/tensor/staging.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/detail/visit.hpp"
 
 namespace loft {
 

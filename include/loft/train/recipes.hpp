@@ -8,12 +8,12 @@
 #include <cstdint>
 
 #include "loft/block/quantize_block.hpp"
+#include "loft/block/rules.hpp"
+#include "loft/number/rounding.hpp"
+#include "loft/rotation/rotation.hpp"
 #include "loft/train/estimator.hpp"
 #include "loft/train/outliers.hpp"
 #include "loft/train/recipe.hpp"
-#include "loft/rotation/rotation.hpp"
-#include "loft/number/rounding.hpp"
-#include "loft/block/rules.hpp"
 
 namespace loft {
 namespace recipes {

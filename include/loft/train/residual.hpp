@@ -11,10 +11,13 @@
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/train/outliers.hpp"
 #include "loft/core/radix_select.hpp"
+#include "loft/tensor/block_walk.hpp"
+#include "loft/tensor/checks.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
+#include "loft/train/detail/visit.hpp"
+#include "loft/train/outliers.hpp"
 
 namespace loft {
 
@@ -119,7 +122,7 @@ using half_of_blocks = half_of_tiles<32, 64>;
 
 /// An operand whose residual is quantized and added, for fake_quantize. The residual has an operand of its own: a known
 /// amax is another one, and stochastic rounding wants another stream.
-template <class O, Selector S = keep_all, class Residual = O>
+template <Operand O, Selector S = keep_all, Operand Residual = O>
 struct with_residual {
   O how{};
   Residual residual{};
@@ -127,21 +130,6 @@ struct with_residual {
 };
 
 namespace detail {
-
-/// Calls f(row, first, count, values) for spans of the rows of fake_quantize(in).
-template <class O, class T, class Function>
-LOFT_HOST_DEVICE constexpr void visit_quantized(matrix_view<T> in, O const& how, Function&& f) noexcept {
-  if (in.rows == 0 || in.cols == 0) return;
-  tensor_scale const t = choose_tensor_scale(in, how);
-  auto const decode = [&](std::int64_t row, std::int64_t first, int count, auto const* scales, auto encode) {
-    code<typename O::format::element> codes[span_cols<O>];
-    float values[span_cols<O>];
-    encode(std::false_type{}, codes);
-    decode_values<false>(codes, scales, t.decode, how, count, values);
-    f(row, first, count, values);
-  };
-  for_parts<O>(in, {0, 0, in.cols}, [&](auto part, origin at) { quantize_part(part, t, how, at, decode); });
-}
 
 template <class O, class S, class R, class T>
 LOFT_HOST_DEVICE constexpr status check_residual(matrix_view<T> in, matrix_view<float> out,
@@ -162,21 +150,29 @@ LOFT_HOST_DEVICE constexpr status check_residual(matrix_view<T> in, matrix_view<
 /// rounding takes smaller ones up, and a rotation spreads a run's rounding over all of its elements. NaN where Q(X) is
 /// NaN.
 /// in: `out` is not `in`. A status other than ok: nothing is written.
-template <class O, class T>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status quantization_residual(matrix_view<T> in, matrix_view<float> out,
-                                                                      O const& how = {}) noexcept {
+template <Operand O, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status quantization_residual(
+    matrix_view<T> in, matrix_view<float> out, O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_apart(in, out); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
-  detail::visit_quantized(in, how, [&](std::int64_t row, std::int64_t first, int count, float const* values) {
-    for (int i = 0; i < count; ++i)
-      out(row, first + i) = exact::subtract(detail::to_float(in(row, first + i)), exact::opaque(values[i]));
-  });
+  if (in.rows == 0 || in.cols == 0) return status::ok;
+  tensor_scale const t = detail::choose_tensor_scale(in, how);
+  for (detail::block_walk<O, T> walk{in, {0, in.rows}, how, t}; walk.next();) {
+    walk.blocks.choose_scales();
+    for (int r = 0; r < walk.rows(); ++r) {
+      std::int64_t const row = walk.row() + r, first = walk.at.first;
+      float values[detail::slice_width<O>];
+      walk.blocks.fake(r, values, walk.ahead(r));
+      for (int i = 0; i < walk.at.count; ++i)
+        out(row, first + i) = exact::subtract(detail::to_float(in(row, first + i)), exact::opaque(values[i]));
+    }
+  }
   return status::ok;
 }
 
 /// out = S(Q(X - Q(X))): what is selected of the quantized residual, in the tensor's own domain where operands rotate.
 /// in, rounds, error: as quantization_residual; the amax and scales of the second Q are those of the residual.
-template <class O, class S, class R, class T>
+template <Operand O, class S, class R, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status selected_residual(matrix_view<T> in, matrix_view<float> out,
                                                                   with_residual<O, S, R> const& how) noexcept {
   if (status const s = detail::check_residual(in, out, how); s != status::ok) return s;
@@ -193,12 +189,20 @@ template <class O, class S, class R, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               with_residual<O, S, R> const& how) noexcept {
   if (status const s = selected_residual(in, out, how); s != status::ok) return s;
-  detail::visit_quantized(in, how.how, [&](std::int64_t row, std::int64_t first, int count, float const* values) {
-    for (int i = 0; i < count; ++i) {
-      float& sum = out(row, first + i);
-      sum = exact::opaque(exact::add(values[i], exact::opaque(sum)));
+  if (in.rows == 0 || in.cols == 0) return status::ok;
+  tensor_scale const t = detail::choose_tensor_scale(in, how.how);
+  for (detail::block_walk<O, T> walk{in, {0, in.rows}, how.how, t}; walk.next();) {
+    walk.blocks.choose_scales();
+    for (int r = 0; r < walk.rows(); ++r) {
+      std::int64_t const row = walk.row() + r, first = walk.at.first;
+      float values[detail::slice_width<O>];
+      walk.blocks.fake(r, values, walk.ahead(r));
+      for (int i = 0; i < walk.at.count; ++i) {
+        float& sum = out(row, first + i);
+        sum = exact::opaque(exact::add(values[i], exact::opaque(sum)));
+      }
     }
-  });
+  }
   return status::ok;
 }
 

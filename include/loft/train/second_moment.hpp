@@ -7,15 +7,15 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/quantize_block.hpp"
-#include "loft/core/config.hpp"
-#include "loft/number/formats.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/array/packing.hpp"
-#include "loft/core/math.hpp"
+#include "loft/block/quantize_block.hpp"
 #include "loft/block/rules.hpp"
-#include "loft/tensor/block_row.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
+#include "loft/core/math.hpp"
+#include "loft/number/formats.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
@@ -58,7 +58,7 @@ struct nv_moment4 {
 enum class moment_storage { root, direct };
 
 /// How second moments are stored, for store_second_moment and load_second_moment.
-template <class O = operand<mx_moment4>, moment_storage S = moment_storage::root>
+template <Operand O = operand<mx_moment4>, moment_storage S = moment_storage::root>
 struct second_moment {
   static_assert(!O::format::element::spec.is_signed && O::format::element::spec.has_zero,
                 "second_moment: the block format needs elements without a sign, and a zero");
@@ -76,7 +76,7 @@ namespace detail {
 /// is below 0 is no moment, and counts as 0.
 template <moment_storage S, nonfinite N>
 LOFT_HOST_DEVICE constexpr float stored_moment(float moment) noexcept {
-  float const v = admit<N>(moment);
+  float const v = apply_nonfinite<N>(moment);
   std::uint32_t const bits = bit_cast<std::uint32_t>(v);
   if (magnitude_bits(v) < float_infinity && bits >= float_sign) return 0;
   return S == moment_storage::root ? square_root_of_float(v) : v;
@@ -84,22 +84,18 @@ LOFT_HOST_DEVICE constexpr float stored_moment(float moment) noexcept {
 
 template <class O, moment_storage S, class T>
 LOFT_HOST_DEVICE constexpr tensor_scale moment_scale(matrix_view<T> v, second_moment<O, S> const& how) noexcept {
-  using format = typename O::format;
-  if constexpr (!has_tensor_scale<format>) {
-    return constant_of<O>();
-  } else {
-    if constexpr (requires { how.how.rule.amax; })
-      if (bit_cast<std::uint32_t>(how.how.rule.amax) < float_sign)
-        return tensor_scale_for<format>(how.how.rule.amax, tensor_range<O>());
-    std::uint32_t amax = 0;  // both storages keep the order of moments
-    for (std::int64_t row = 0; row < v.rows; ++row) {
-      for (std::int64_t col = 0; col < v.cols; ++col) {
-        std::uint32_t const bits = bit_cast<std::uint32_t>(admit<O::policy>(to_float(v(row, col))));
-        amax = max(amax, bits < float_infinity ? bits : 0u);
-      }
-    }
-    return tensor_scale_for<format>(stored_moment<S, O::policy>(bit_cast<float>(amax)), tensor_range<O>());
+  if (!has_tensor_scale<typename O::format> || knows_amax(how.how)) {
+    if constexpr (rule_traits_of<O>::has_amax) return scale_for_amax<O>(how.how.rule.amax);
+    else return scale_for_amax<O>(0);
   }
+  std::uint32_t amax = 0;  // both storages keep the order of moments
+  for (std::int64_t row = 0; row < v.rows; ++row) {
+    for (std::int64_t col = 0; col < v.cols; ++col) {
+      std::uint32_t const bits = bit_cast<std::uint32_t>(apply_nonfinite<O::policy>(to_float(v(row, col))));
+      amax = max(amax, bits < float_infinity ? bits : 0u);
+    }
+  }
+  return scale_for_amax<O>(stored_moment<S, O::policy>(bit_cast<float>(amax)));
 }
 
 }  // namespace detail
@@ -111,7 +107,7 @@ LOFT_HOST_DEVICE constexpr tensor_scale moment_scale(matrix_view<T> v, second_mo
 /// second_moment. -0 and negative numbers are stored as 0; a NaN or an infinity makes its block NaN, and under
 /// nonfinite::saturate infinity is the largest float, in the amax too, and -infinity 0. A known amax in the rule is
 /// that of the stored numbers. error: a status other than ok, with nothing written.
-template <class O, moment_storage S, class T>
+template <Operand O, moment_storage S, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status store_second_moment(matrix_view<T> v,
                                                                     quantized_view<typename O::format> out,
                                                                     second_moment<O, S> const& how) noexcept {
@@ -135,7 +131,7 @@ template <class O, moment_storage S, class T>
       if (how.round_up_from_zero && !detail::is_nan_scale<format>(b.scale))
         for (int i = 0; i < count; ++i)
           if (b.codes[i] == 0 && detail::magnitude_bits(values[i]) != 0) b.codes[i] = 1;
-      out.scales[detail::scale_index<format, row_major>(row, first / width, v.cols)] = b.scale;
+      out.scales[detail::scale_grid<format, row_major>{v.rows, v.cols}.place(row, first / width)] = b.scale;
       pack<typename format::element>(b.codes, count,
                                      out.codes + row * row_bytes + packed_bytes<typename format::element>(first));
     }
@@ -148,7 +144,7 @@ template <class O, moment_storage S, class T>
 /// rounds: decoding as dequantize; the square once in float, at most the largest float. A code that is not 0 gives at
 /// least the least normal float, 2^-126, so that no square or scale underflows to 0. A NaN scale gives NaN. error: a
 /// status other than ok, with nothing written.
-template <class O, moment_storage S, class B>
+template <Operand O, moment_storage S, class B>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status load_second_moment(quantized_view<B> in, matrix_view<float> out,
                                                                    second_moment<O, S> const&) noexcept {
   using format = typename O::format;
@@ -167,7 +163,7 @@ template <class O, moment_storage S, class B>
       int const count = static_cast<int>(detail::min<std::int64_t>(width, in.cols - first));
       code<element> codes[width];
       loft::unpack<element>(in.codes + row * row_bytes + packed_bytes<element>(first), count, codes);
-      auto const scale = in.scales[detail::scale_index<format, row_major>(row, first / width, in.cols)];
+      auto const scale = in.scales[detail::scale_grid<format, row_major>{in.rows, in.cols}.place(row, first / width)];
       for (int i = 0; i < count; ++i) {
         float const stored = detail::decode_element<format>(codes[i], scale, i, tensor_decode);
         float const v = S == moment_storage::root ? exact::multiply(stored, stored) : stored;

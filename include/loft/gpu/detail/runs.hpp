@@ -47,7 +47,7 @@ LOFT_HOST_DEVICE inline void load_runs(float* runs, matrix_view<T const> in, std
   int const inside = static_cast<int>(detail::min<std::int64_t>(Count, in.cols - col));
   T const* const from = &in(row, col);
   for (int i = thread_index(); i < Count; i += run_tuning::threads)
-    runs[detail::team_place(i)] = i < inside ? detail::admit<Policy>(to_lane_float(from[i * in.col_stride])) : 0.0f;
+    runs[detail::team_place(i)] = i < inside ? detail::apply_nonfinite<Policy>(to_lane_float(from[i * in.col_stride])) : 0.0f;
   sync_threads();
 }
 /// The same, rotated.
@@ -63,7 +63,7 @@ template <class O, int Count>
 LOFT_HOST_DEVICE inline detail::lane_values<float, Count> lane_part(float const* runs, int first) noexcept {
   detail::lane_values<float, Count> result{};
   for (int i = 0; i < Count; ++i)
-    result.values[i] = detail::admit<O::policy>(runs[detail::team_place(first + i)]);
+    result.values[i] = detail::apply_nonfinite<O::policy>(runs[detail::team_place(first + i)]);
   return result;
 }
 
@@ -92,7 +92,7 @@ __global__ void __launch_bounds__(run_tuning::threads) find_amax_of_runs(amax_ar
   load_rotated<count>(runs, a.in, place.row, place.col, with_seed(a.how, a.seed));
   std::uint32_t largest = 0;
   for (int i = thread_index(); i < count; i += run_tuning::threads) {
-    std::uint32_t const bits = detail::magnitude_bits(detail::admit<O::policy>(runs[detail::team_place(i)]));
+    std::uint32_t const bits = detail::magnitude_bits(detail::apply_nonfinite<O::policy>(runs[detail::team_place(i)]));
     largest = detail::max(largest, bits < detail::float_infinity ? bits : 0u);
   }
   largest = detail::largest_word<32>(largest, lane_group<32>{});

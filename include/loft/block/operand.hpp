@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+// How an operand of a product is quantized: the Operand concept, and its model operand<>.
+// Source: design section 1, and section 3 for the names.
+#ifndef LOFT_BLOCK_OPERAND_HPP
+#define LOFT_BLOCK_OPERAND_HPP
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "loft/block/catalogue.hpp"
+#include "loft/block/correction.hpp"
+#include "loft/block/operand_traits.hpp"
+#include "loft/block/scale_rule.hpp"
+#include "loft/core/config.hpp"
+#include "loft/number/rounding.hpp"
+#include "loft/rotation/rotation.hpp"
+
+namespace loft {
+
+/// An operand says how a tensor is quantized: the block format, the rule that gives a block its scale, the rounding of
+/// the elements, the rotation of the values, and what a NaN or an infinity does to its block. operand<> is its model.
+template <class O>
+concept Operand = requires(O const how) {
+  typename O::format;
+  requires BlockFormat<typename O::format>;
+  requires ScaleRule < std::remove_cvref_t<decltype(how.rule)>,
+  typename O::format > ;
+  requires Rounding<std::remove_cvref_t<decltype(how.rounding)>>;
+  requires Rotation<std::remove_cvref_t<decltype(how.rotation)>>;
+  { O::policy } -> std::convertible_to<nonfinite>;
+};
+
+namespace detail {
+
+/// Which of the members that a scale rule may have beside scale<B>(amax, t) this one has; see ScaleRule. A hook of two
+/// members is nothing without its other half, so half a hook is a mistake in the rule.
+template <class Rule, class B>
+struct rule_hooks {
+  using scale_code = code<typename B::scale>;
+  static constexpr bool candidates = requires { Rule::candidates; };
+  static constexpr bool scale_of_candidate = requires(Rule const rule, float amax, tensor_scale t, int candidate) {
+    rule.template scale<B>(amax, t, candidate);
+  };
+  static constexpr bool error = requires { typename Rule::error; };
+  static constexpr bool alternative = requires { typename B::alternative; };
+  static constexpr bool statistic = requires { typename Rule::template statistic<B>; };
+  static constexpr bool scale_of_statistic = requires(Rule const rule, tensor_scale t) {
+    {
+      rule.template scale<B>(std::declval<typename Rule::template statistic<B> const&>(), t)
+      } -> std::same_as<scale_code>;
+  };
+  static constexpr bool group = requires { Rule::correction_group; };
+  static constexpr bool corrected = requires(Rule const rule, scale_code scale, double factor, std::uint64_t index) {
+    rule.template corrected<B>(scale, factor, index);
+  };
+  static constexpr bool constant = requires { Rule::constant; };
+  static constexpr bool good_constant = requires {
+    requires std::same_as<std::remove_cvref_t<decltype(Rule::constant)>, tensor_scale>;
+  };
+};
+
+}  // namespace detail
+
+/// How one operand is quantized: its format, and the choices that change what its bits are.
+template <BlockFormat B, class Rule = default_rule<B>, Rounding R = default_rounding<B>, class Rotation = no_rotation,
+          nonfinite N = nonfinite::propagate>
+struct operand {
+  static_assert(ScaleRule<Rule, B>, "operand: the rule does not give a scale of this block format");
+  static_assert(loft::Rotation<Rotation>, "operand: the rotation needs size, apply and invert");
+  static_assert(detail::scale_has_nan<B>(),
+                "operand: the scale format needs a NaN, to mark blocks with NaN or infinity");
+  static_assert(detail::can_correct<Rule, B>,
+                "operand: scales are corrected in whole blocks of one row, each with a plain number for a scale, over "
+                "groups of a power of two, at least 8");
+  using hooks = detail::rule_hooks<Rule, B>;
+  static_assert(!hooks::candidates || hooks::scale_of_candidate,
+                "operand: the rule has `candidates`, but no scale<B>(amax, t, candidate) to tell them apart");
+  static_assert(
+      !hooks::scale_of_candidate || hooks::candidates,
+      "operand: the rule has a scale<B>(amax, t, candidate), but no `candidates` that says how many there are");
+  static_assert(!hooks::error || hooks::candidates || hooks::alternative,
+                "operand: the rule has an `error`, but neither it nor the format has `candidates` to compare by it");
+  static_assert(!hooks::statistic || hooks::scale_of_statistic,
+                "operand: the rule has a `statistic`, but no scale<B>(statistic, t) that reads it");
+  static_assert(!hooks::corrected || hooks::group,
+                "operand: the rule has `corrected`, but no `correction_group` that says over how many values");
+  static_assert(!hooks::group || hooks::corrected,
+                "operand: the rule has a `correction_group`, but no corrected<B>(scale, factor, index)");
+  static_assert(!hooks::constant || hooks::good_constant, "operand: the `constant` of a rule is a tensor_scale");
+  using format = std::remove_const_t<B>;
+  static constexpr nonfinite policy = N;
+  Rule rule{};
+  R rounding{};
+  Rotation rotation{};
+};
+
+namespace detail {
+
+/// True where the operand's type says all: it has no seed, no signs and no amax.
+template <Operand O>
+inline constexpr bool is_stateless = std::is_empty_v<decltype(O::rule)>&& std::is_empty_v<decltype(O::rounding)>&&
+    std::is_empty_v<decltype(O::rotation)>;
+
+/// What a call takes for an operand that is left out. A state has no default: a seed that nobody chose repeats itself
+/// from call to call.
+template <class O>
+LOFT_HOST_DEVICE constexpr O default_operand() noexcept {
+  static_assert(is_stateless<O>,
+                "this operand has a state, as a seed, signs or an amax, and cannot be left out: pass an object, such "
+                "as operand<nvfp4>{} where the amax is to be computed");
+  return {};
+}
+
+}  // namespace detail
+}  // namespace loft
+
+#endif
