@@ -14,6 +14,7 @@
 
 #include "../../examples/device_memory.hpp"
 #include "loft/block.hpp"
+#include "loft/block/describe.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/pairs.hpp"
 #include "loft/number.hpp"
@@ -187,8 +188,8 @@ __global__ void compare_reciprocals(tally* out, std::uint32_t flip) {
   tally t{0, 0};
   for (std::uint32_t bits = 1 + lane; bits <= loft::detail::float_infinity; bits += lanes) {
     float const x = loft::bit_cast<float>(bits);
-    std::uint32_t const quotient = loft::bit_cast<std::uint32_t>(exact::divide(1.0f, x));
-    std::uint32_t const found = loft::bit_cast<std::uint32_t>(exact::reciprocal(x));
+    std::uint32_t const quotient = loft::bit_cast<std::uint32_t>(loft::exact::divide(1.0f, x));
+    std::uint32_t const found = loft::bit_cast<std::uint32_t>(loft::exact::reciprocal(x));
     ++t.compared;
     t.wrong += found != (loft::detail::min(quotient, loft::detail::float_infinity - 1) ^ flip) ? 1 : 0;
   }

@@ -41,10 +41,11 @@ inline constexpr bool has_branchless_decode = requires {
 
 /// Whether encode_branchless serves elements of F rounded by R: F has a sign, and a fraction fits in 32 bits.
 template <Format F, class R>
-inline constexpr bool has_branchless_encode = has_float_layout<F>&& requires {
+inline constexpr bool has_branchless_encode = requires {
+  requires has_float_layout<F>;
   requires F::spec.is_signed&& F::spec.has_zero&& F::spec.mantissa_bits < 23;
-}
-&&sizeof(typename fraction_word<R, float>::type) == 4;
+  requires sizeof(typename fraction_word<R, float>::type) == 4;
+};
 
 /// The least `scale` for which encode_branchless needs no subnormal float normalised: scaled by it, or by more, they
 /// lie below F's normal numbers.

@@ -27,10 +27,10 @@ LOFT_HOST_DEVICE constexpr void encode(T const* values, std::int64_t count, code
   for (std::int64_t first = 0; first < count; first += width) {
     int const here = static_cast<int>(detail::min(width, count - first));
     std::uint64_t const index = first_index + static_cast<std::uint64_t>(first);
-    typename detail::rounding_word<R>::type words[detail::has_random_words<R> ? width : 1];
+    detail::rounding_word<R> words[detail::has_random_words<R> ? width : 1];
     detail::fill_rounding_words(rounding, index, here, words);
-    int const done = native::encode_run<F, typename detail::given_rounding<R>::type, O == overflow::special>(
-        values + first, here, words, codes + first);
+    int const done = native::encode_run<F, detail::given_rounding<R>, O == overflow::special>(values + first, here,
+                                                                                              words, codes + first);
     for (int i = done; i < here; ++i)
       codes[first + i] = encode<F, O>(values[first + i], detail::rounding_at(rounding, words, i),
                                       index + static_cast<std::uint64_t>(i));

@@ -17,14 +17,12 @@ namespace loft::detail {
 
 /// What holds the random word of one element; a byte where R has none.
 template <class R>
-struct rounding_word {
-  using type = std::uint8_t;
-};
+inline constexpr int random_bits_of = 8;
 template <class R>
   requires has_random_words<R>
-struct rounding_word<R> {
-  using type = code_word<R::bits>;
-};
+inline constexpr int random_bits_of<R> = R::bits;
+template <class R>
+using rounding_word = code_word<random_bits_of<R>>;
 
 /// The rounds of a generator that native::philox_calls computes, else 0.
 template <class G>
@@ -62,12 +60,12 @@ LOFT_HOST_DEVICE constexpr void fill_random_words(std::uint64_t seed, std::uint6
 template <class R>
 LOFT_HOST_DEVICE constexpr void fill_rounding_words([[maybe_unused]] R const& rounding,
                                                     [[maybe_unused]] std::uint64_t index, [[maybe_unused]] int count,
-                                                    [[maybe_unused]] typename rounding_word<R>::type* words) noexcept {
+                                                    [[maybe_unused]] rounding_word<R>* words) noexcept {
   if constexpr (makes_random_words<R>) {
     fill_random_words<R::bits, typename R::generator>(rounding.seed, rounding.stream, index, count, words);
   } else if constexpr (has_random_words<R>) {
     constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << R::bits) - 1);
-    for (int i = 0; i < count; ++i) words[i] = static_cast<typename rounding_word<R>::type>(rounding.word & mask);
+    for (int i = 0; i < count; ++i) words[i] = static_cast<rounding_word<R>>(rounding.word & mask);
   }
 }
 
@@ -78,6 +76,10 @@ LOFT_HOST_DEVICE constexpr auto rounding_at([[maybe_unused]] R const& rounding, 
   if constexpr (makes_random_words<R>) return typename R::given_word{words[i]};
   else return rounding;
 }
+
+/// The rounding of an element whose random word is made already: R itself where it makes no words.
+template <class R>
+using given_rounding = decltype(rounding_at(R{}, static_cast<std::uint8_t const*>(nullptr), 0));
 
 }  // namespace loft::detail
 

@@ -15,30 +15,26 @@
 
 namespace loft {
 
-/// Characters that lie elsewhere, as std::string_view without its header. What a pointer and a size make, such as a
-/// std::string or a std::string_view, is made of it.
-class text_view {
- public:
-  constexpr text_view(char const* text, std::size_t size) noexcept : data_{text}, size_{size} {}
+/// Characters that lie elsewhere, as std::string_view without its header. It converts to every type that is made of a
+/// pointer and a size, such as std::string and std::string_view.
+struct text_view {
+  char const* data;  ///< the first character; no zero need follow the last
+  std::size_t size;  ///< how many there are
+
+  /// The `count` characters from `text` on.
+  constexpr text_view(char const* text, std::size_t count) noexcept : data{text}, size{count} {}
+  /// The characters from `text` up to a zero.
   constexpr text_view(char const* text) noexcept : text_view{text, __builtin_strlen(text)} {}
-
-  [[nodiscard]] constexpr char const* data() const noexcept { return data_; }
-  [[nodiscard]] constexpr std::size_t size() const noexcept { return size_; }
-  [[nodiscard]] constexpr char const* begin() const noexcept { return data_; }
-  [[nodiscard]] constexpr char const* end() const noexcept { return data_ + size_; }
+  /// What S makes of the pointer and the size.
   template <class S>
-    requires requires(char const* text, std::size_t size) { S(text, size); }
-  constexpr operator S() const { return S(data_, size_); }
+    requires requires(char const* text, std::size_t count) { S(text, count); }
+  constexpr operator S() const { return S(data, size); }
+  /// Whether both have the same characters.
   friend constexpr bool operator==(text_view a, text_view b) noexcept {
-    if (a.size_ != b.size_) return false;
-    for (std::size_t i = 0; i < a.size_; ++i)
-      if (a.data_[i] != b.data_[i]) return false;
-    return true;
+    bool same = a.size == b.size;
+    for (std::size_t i = 0; same && i < a.size; ++i) same = a.data[i] == b.data[i];
+    return same;
   }
-
- private:
-  char const* data_;
-  std::size_t size_;
 };
 
 /// One line of text in a fixed buffer, with a zero behind it. For host code.
@@ -63,14 +59,14 @@ template <class T>
 constexpr description shortened() noexcept {
   // What stands around the name is measured on one whose name is known.
   constexpr text_view known = signature<int>(), all = signature<T>();
-  std::size_t first = known.size() - 3;
-  while (!(text_view{known.data() + first, 3} == "int")) --first;
-  std::size_t const end = all.size() - (known.size() - first - 3);
+  std::size_t first = known.size - 3;
+  while (!(text_view{known.data + first, 3} == "int")) --first;
+  std::size_t const end = all.size - (known.size - first - 3);
   description result;
   int start[description::capacity] = {}, depth = 0;  // where the name that is being read starts, for each depth of <>
   for (std::size_t i = first; i < end; ++i) {
-    char const c = all.data()[i];
-    if (c == ':' && i + 1 < end && all.data()[i + 1] == ':') {
+    char const c = all.data[i];
+    if (c == ':' && i + 1 < end && all.data[i + 1] == ':') {
       while (result.size > start[depth]) result.text[--result.size] = '\0';
       ++i;
       continue;
@@ -78,7 +74,7 @@ constexpr description shortened() noexcept {
     if (result.size < description::capacity) result.text[result.size++] = c;
     if (c == '<') ++depth;
     if (c == '>') --depth;
-    if (c == '<' || c == ',' || (c == ' ' && all.data()[i - 1] == ',')) start[depth] = result.size;
+    if (c == '<' || c == ',' || (c == ' ' && all.data[i - 1] == ',')) start[depth] = result.size;
   }
   return result;
 }
@@ -92,7 +88,7 @@ constexpr void append(description& line, char c) noexcept {
   if (line.size < description::capacity) line.text[line.size++] = c;
 }
 constexpr void append(description& line, text_view text) noexcept {
-  for (char const c : text) append(line, c);
+  for (std::size_t i = 0; i < text.size; ++i) append(line, text.data[i]);
 }
 /// A number in base 10 or 16, with zeros in front up to `digits`.
 constexpr void append_digits(description& line, std::uint64_t number, unsigned base, int digits) noexcept {

@@ -145,12 +145,11 @@ LOFT_HOST_DEVICE constexpr void encode_slice(T const* values, int count, code<ty
     pack<element>(codes, count, out);
   } else {
     constexpr bool random = has_random_words<rounding>;
-    typename rounding_word<rounding>::type words[random ? Width : 1] = {};
+    rounding_word<rounding> words[random ? Width : 1] = {};
     fill_rounding_words(how.rounding, index, count, words);
     constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<O>;
-    int const done =
-        native::encode_groups<element, typename given_rounding<rounding>::type, group, Packed, powers_of_two>(
-            values, factors.values, count / group, words, ahead, static_cast<int>(sizeof(A)), out);
+    int const done = native::encode_groups<element, given_rounding<rounding>, group, Packed, powers_of_two>(
+        values, factors.values, count / group, words, ahead, static_cast<int>(sizeof(A)), out);
     if (done * group == count && factors.any_inexact == 0) return;
     for (int i = 0; i < count; i += group) {
       if (i / group < done && factors.inexact[i / group] == 0) continue;

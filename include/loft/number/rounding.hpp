@@ -183,17 +183,6 @@ inline constexpr bool makes_random_words = requires {
   typename R::given_word;
 };
 
-/// The rounding of an element whose random word is made already: R itself where it makes no words.
-template <class R>
-struct given_rounding {
-  using type = R;
-};
-template <class R>
-  requires makes_random_words<R>
-struct given_rounding<R> {
-  using type = typename R::given_word;
-};
-
 /// The word in which R compares fractions of a T: that of T, or 64 bits where a random word would not fit.
 template <class R, class T>
 struct fraction_word {

@@ -154,8 +154,21 @@ class gnmr {
       return {.outcome = status::norm_count_mismatch};
     if (units.size() > 0x7fff'ffffu) return {.outcome = status::too_many_units};
     gnmr_report report;
-    auto const search = observe_all(units, norms, risks, report);
-    decide(units, detail::find_bound(units, options_, search), report, act);
+    std::uint64_t any = 0, differing = 0;
+    std::int64_t candidates = 0;
+    for (std::size_t i = 0; i < units.size(); ++i) {
+      gnmr_unit& u = units[i];
+      std::uint32_t const nonfinite = u.nonfinite;
+      detail::observe(u, norms[i], risks.empty() ? 0.0 : risks[i], options_, history_, signals_);
+      report.triggered += detail::is_triggered(u) ? 1 : 0;
+      report.nonfinite += u.nonfinite != nonfinite ? 1 : 0;
+      if (!detail::is_candidate(u, options_)) continue;
+      std::uint64_t const key = detail::risk_key(u.risk);
+      if (candidates++ == 0) any = key;
+      differing |= key ^ any;
+    }
+    report.budget_hit = candidates > options_.max_active;
+    decide(units, detail::find_bound(units, options_, {any, differing, candidates, options_.max_active}), report, act);
     return report;
   }
 
@@ -182,25 +195,6 @@ class gnmr {
   }
 
  private:
-  constexpr detail::gnmr_search observe_all(std::span<gnmr_unit> units, std::span<double const> norms,
-                                            std::span<double const> risks, gnmr_report& report) const noexcept {
-    std::uint64_t any = 0, differing = 0;
-    std::int64_t candidates = 0;
-    for (std::size_t i = 0; i < units.size(); ++i) {
-      gnmr_unit& u = units[i];
-      std::uint32_t const nonfinite = u.nonfinite;
-      detail::observe(u, norms[i], risks.empty() ? 0.0 : risks[i], options_, history_, signals_);
-      report.triggered += detail::is_triggered(u) ? 1 : 0;
-      report.nonfinite += u.nonfinite != nonfinite ? 1 : 0;
-      if (!detail::is_candidate(u, options_)) continue;
-      std::uint64_t const key = detail::risk_key(u.risk);
-      if (candidates++ == 0) any = key;
-      differing |= key ^ any;
-    }
-    report.budget_hit = candidates > options_.max_active;
-    return {any, differing, candidates, options_.max_active};
-  }
-
   template <class Action>
   constexpr void decide(std::span<gnmr_unit> units, detail::gnmr_bound bound, gnmr_report& report, Action& act) const
       noexcept(detail::acts_without_throwing<Action>) {

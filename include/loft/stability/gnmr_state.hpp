@@ -158,8 +158,8 @@ constexpr status read_header(std::span<std::byte const> in, std::uint64_t option
   if (version > state_version) return status::newer_state;
   if (version == 0) return status::corrupt_state;
   if (load_word(in, 2) != options) return status::option_mismatch;
-  auto const held = static_cast<std::uint64_t>((bytes - 8 * state_header_words) / (8 * unit_words));
-  if (count > held) return status::truncated_state;
+  auto const room = static_cast<std::uint64_t>((bytes - 8 * state_header_words) / (8 * unit_words));
+  if (count > room) return status::truncated_state;
   units = static_cast<std::int64_t>(count);
   return status::ok;
 }

@@ -105,11 +105,10 @@ template <class Encoder>
 
 /// Whether the upper 16 bits of a T are a bf16: for float and for bf16_t.
 template <class T>
-inline constexpr bool has_upper_half = [] {
-  if constexpr (requires { typename T::format; })
-    return sizeof(T) == 2 && is_upper_part<typename T::format> && T::format::spec.mantissa_bits == 7;
-  else return std::is_same_v<T, float>;
-}();
+inline constexpr bool has_upper_half = std::is_same_v<T, float> || requires {
+  requires sizeof(T) == 2 && is_upper_part<typename T::format>;
+  requires T::format::spec.mantissa_bits == 7;
+};
 
 /// The upper halves of 2 * lanes values.
 template <class Encoder, class T>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode in the lanes of a register: codes to floats, and float bits to codes. Source: branchless.hpp and
-// convert.hpp, whose arithmetic this is; tests/array/array_test.cpp compares them.
+// encode and decode of a register of numbers. Source: the steps are those of array/branchless.hpp and
+// number/convert.hpp; tests/array/array_test.cpp compares them.
 #ifndef LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
 #define LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
 
@@ -93,12 +93,11 @@ struct decoder {
 
 /// Whether load_values takes a T: float, and numbers of 16 bits that have a decoder.
 template <class T>
-inline constexpr bool has_load_values = [] {
+inline constexpr bool has_load_values = std::is_same_v<T, float> || requires {
   // Magnitudes of 16 bits are compared as they are: infinity above the numbers, and NaN above it.
-  if constexpr (requires { typename T::format; })
-    return sizeof(T) == 2 && has_decoder<typename T::format> && T::format::spec.special == specials::ieee;
-  else return std::is_same_v<T, float>;
-}();
+  requires sizeof(T) == 2 && has_decoder<typename T::format>;
+  requires T::format::spec.special == specials::ieee;
+};
 
 /// A register of values as floats. A NaN stays one; its bits need not be the canonical ones.
 template <class T>
@@ -143,13 +142,12 @@ struct additive<truncated_stochastic_word<Bits>> {
 
 /// Whether encode_lanes<F, R> exists: F has a decoder, and R is an addition that fits in a word of 32 bits.
 template <class F, class R>
-inline constexpr bool has_encode_lanes = [] {
-  if constexpr (!has_decoder<F>) return false;
-  else if constexpr (F::spec.max_code() >> F::spec.mantissa_bits == 0) return false;
-  else
-    return std::is_same_v<R, nearest_even> ||
-           (additive<R>::available && additive<R>::shift <= 23 - F::spec.mantissa_bits);
-}();
+inline constexpr bool has_encode_lanes = requires {
+  requires has_decoder<F>;
+  requires F::spec.max_code() >> F::spec.mantissa_bits != 0;
+  requires std::is_same_v<R, nearest_even> ||
+      (additive<R>::available && additive<R>::shift <= 23 - F::spec.mantissa_bits);
+};
 
 /// The magnitudes of codes, rounded from bits of floats that exceed the largest value by one gap at most.
 template <class F, class R>

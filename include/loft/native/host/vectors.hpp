@@ -98,31 +98,28 @@ template <int Groups, class V>
 // Two registers are folded by the shuffles that are cheap: those inside quarters of 128 bits, and those of whole
 // quarters.
 
-/// In every quarter, the even lanes of a and then those of b; and the odd ones.
-[[gnu::always_inline]] inline f32s even_lanes(f32s a, f32s b) noexcept {
+/// Lane i of the result is lane place(i) of a and b, one after the other. Place: a lambda of its own for each call.
+template <class Place>
+[[gnu::always_inline]] inline f32s shuffled(f32s a, f32s b, Place) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, (I / 4 * 4 + I % 2 * 2 + I % 4 / 2 * lanes)...);
+    return __builtin_shufflevector(a, b, Place{}(I)...);
   }
   (all_lanes{});
 }
+
+/// In every quarter, the even lanes of a and then those of b; and the odd ones.
+[[gnu::always_inline]] inline f32s even_lanes(f32s a, f32s b) noexcept {
+  return shuffled(a, b, [](int i) { return i / 4 * 4 + i % 2 * 2 + i % 4 / 2 * lanes; });
+}
 [[gnu::always_inline]] inline f32s odd_lanes(f32s a, f32s b) noexcept {
-  return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, (I / 4 * 4 + I % 2 * 2 + 1 + I % 4 / 2 * lanes)...);
-  }
-  (all_lanes{});
+  return shuffled(a, b, [](int i) { return i / 4 * 4 + i % 2 * 2 + 1 + i % 4 / 2 * lanes; });
 }
 /// The even quarters of a and then those of b; and the odd ones. Of registers with one quarter: a, and b.
 [[gnu::always_inline]] inline f32s even_quarters(f32s a, f32s b) noexcept {
-  return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, (I / 4 * 8 + I % 4)...);
-  }
-  (all_lanes{});
+  return shuffled(a, b, [](int i) { return i / 4 * 8 + i % 4; });
 }
 [[gnu::always_inline]] inline f32s odd_quarters(f32s a, f32s b) noexcept {
-  return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, (I / 4 * 8 + 4 + I % 4)...);
-  }
-  (all_lanes{});
+  return shuffled(a, b, [](int i) { return i / 4 * 8 + 4 + i % 4; });
 }
 
 /// The larger of two numbers, lane by lane. V: the type of the numbers in the registers, none of which is negative.
