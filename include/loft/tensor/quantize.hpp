@@ -113,6 +113,7 @@ template <Operand O, class T, ScaleLayout L = row_major>
 /// in: as `quantize` wrote it. out: float or a minifloat, any strides that do not overlap. A block with a NaN scale is
 /// all NaN. error: a status other than ok, with nothing written. source: design section 2.
 template <Operand O, class B, ScaleLayout L, class T>
+  requires detail::is_output<matrix_view<T>>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status dequantize(quantized_view<B, L> in, matrix_view<T> out,
                                                            O const& how = detail::default_operand<O>(),
                                                            row_range range = {}) noexcept {
@@ -147,6 +148,7 @@ template <Operand O, class B, ScaleLayout L, class T>
 /// dequantize(quantize(in)) without the codes: what training on emulated formats computes with. `out` may be `in`
 /// itself. in, out, rounds, error: as the two functions.
 template <Operand O, class T, class U>
+  requires detail::is_output<matrix_view<U>>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<U> out,
                                                               O const& how = detail::default_operand<O>(),
                                                               row_range range = {}) noexcept {
