@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Decoded values are floats, which a matrix of doubles would only make larger.
+// Numbers are decoded to floats, and rounded once more for minifloats; there are no doubles to decode to.
 // expect: dequantize writes a matrix of float or of a minifloat
 #include <loft/tensor.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fake_quantize gives are floats, which a matrix of doubles would only make larger.
+// Numbers are decoded to floats, and rounded once more for minifloats; there are no doubles to decode to.
 // expect: fake_quantize writes a matrix of float or of a minifloat
 #include <loft/tensor.hpp>
 
