@@ -121,6 +121,11 @@ TEST_CASE("design section 3: a tensor") {
   CHECK(quantize<operand<mxfp4>>(in, tiled) == status::ok);
   CHECK(dequantize<operand<mxfp4>>(read_only, out) == status::ok);
   CHECK(y == x);
+  std::vector<bf16_t> half(x.size());
+  matrix_view<bf16_t> const to_half{half.data(), rows, cols};
+  CHECK(dequantize<operand<mxfp4>>(read_only, to_half) == status::ok);
+  CHECK(fake_quantize<operand<mxfp4>>(in, to_half) == status::ok);
+  CHECK(half[5] == bf16_t{1.5f});
   CHECK(fake_quantize<operand<mxfp4>>(in, out) == status::ok);
 
   quantized_tensor<nvfp4, col_major> q(rows, cols);

@@ -37,7 +37,7 @@ struct fp32 { static constexpr format_spec spec{8, 23, 127, specials::ieee}; }; 
 struct int4 { static constexpr format_spec spec{1, 2, -1, specials::none, true, true, true}; };  // -7 ... 7
 struct int6 { static constexpr format_spec spec{1, 4, -3, specials::none, true, true, true}; };  // -31 ... 31
 struct int8 { static constexpr format_spec spec{1, 6, -5, specials::none, true, true, true}; };  // -127 ... 127
-struct int8_over_64 { static constexpr format_spec spec{1, 6, 1, specials::none, true, true, true}; };
+struct int8_over_64 { static constexpr format_spec spec{1, 6, 1, specials::none, true, true, true}; };  // -127/64 ... 127/64
 
 // Scales: unsigned. e8m0 and e6m2 have neither zero nor subnormals: code 0 of e8m0 is 2^-127, of e6m2 2^-48.
 struct ue4m3 { static constexpr format_spec spec{4, 3, 7, specials::nan, false}; };          // NVFP4's block scale

@@ -53,19 +53,25 @@ inline constexpr bool holds_format_of<quantized_view<B, L>, O> = [] {
 template <class O>
 LOFT_HOST_DEVICE O const& some_operand() noexcept;
 
-template <class Q, class O>
-concept QuantizeTakes = Operand<O> && holds_format_of<Q, O> && !is_read_only<Q>;
-template <class Q, class Out, class O>
-concept DequantizeTakes = Operand<O> && is_quantized<Q> && is_output<Out>;
+// What the functions beside these take. The types of other libraries are left to the overloads for them.
+template <class Out, class O>
+inline constexpr bool quantize_takes = (Operand<O> && holds_format_of<Out, O> && !is_read_only<Out>);
+template <class In, class Out, class O>
+inline constexpr bool dequantize_takes = (Operand<O> && is_quantized<In> && is_output<Out>);
+template <class Out, class O>
+inline constexpr bool fake_quantize_takes = (Operand<O> && is_output<Out>);
+template <class V>
+inline constexpr bool is_view = is_matrix<V> || is_quantized<V>;
+template <class In, class Out>
+inline constexpr bool is_explained = is_view<In> && (is_view<Out> || std::is_pointer_v<Out>);
 
 template <class O>
 LOFT_HOST_DEVICE constexpr void explain_operand() noexcept {
   static_assert(!BlockFormat<O>, "this is a block format where an operand belongs: pass operand<format>{}");
   static_assert(!ScaleLayout<O>,
                 "this is a layout where an operand belongs: layouts are part of the view's type, quantized_view<B, L>");
-  constexpr bool is_explained = BlockFormat<O> || ScaleLayout<O> || Operand<O>;
-  static_assert(is_explained,
-                "this describes no operand; a plan has recipes, a recipe products, a product two operands");
+  constexpr bool is_known = BlockFormat<O> || ScaleLayout<O> || Operand<O>;
+  static_assert(is_known, "this describes no operand; a plan has recipes, a recipe products, a product two operands");
 }
 
 /// What a call that reads a matrix and writes a quantized tensor says, or the reverse.
@@ -80,7 +86,7 @@ LOFT_HOST_DEVICE constexpr void explain_quantized() noexcept {
 }  // namespace detail
 
 template <class O, class T, class Out>
-  requires(!detail::QuantizeTakes<Out, O>)
+  requires(!detail::quantize_takes<Out, O>)
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status quantize(matrix_view<T>, Out const&,
                                                          O const& = detail::some_operand<O>(),
                                                          row_range = {}) noexcept {
@@ -91,9 +97,7 @@ template <class O, class T, class Out>
 }
 
 template <class O, class In, class Out>
-  requires((detail::is_matrix<In> ||
-            detail::is_quantized<In>)&&(detail::is_matrix<Out> || detail::is_quantized<Out> ||
-                                        std::is_pointer_v<Out>)&&!detail::DequantizeTakes<In, Out, O>)
+  requires(detail::is_explained<In, Out> && !detail::dequantize_takes<In, Out, O>)
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status dequantize(In const&, Out const&, O const& = detail::some_operand<O>(),
                                                            row_range = {}) noexcept {
   detail::explain_operand<O>();
@@ -105,7 +109,7 @@ template <class O, class In, class Out>
 }
 
 template <class O, class T, class Out>
-  requires(!(Operand<O> && detail::is_output<Out>))
+  requires(!detail::fake_quantize_takes<Out, O>)
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T>, Out const&,
                                                               O const& = detail::some_operand<O>(),
                                                               row_range = {}) noexcept {
