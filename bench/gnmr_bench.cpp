@@ -65,7 +65,7 @@ void controller(benchmark::State& state, load what) {
     return std::span{all}.subspan(g * units, units);
   };
   for (std::size_t g = 0; g < groups; ++g)
-    for (int i = 0; i < 8; ++i) control.step(group(settled, g), quiet, nothing);
+    for (int i = 0; i < 8; ++i) (void)control.step(group(settled, g), quiet, nothing);
   std::vector<loft::gnmr_unit> now;
   double best = 1e9;
   std::int64_t active = 0;

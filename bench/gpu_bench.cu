@@ -4,7 +4,7 @@
 //
 // CUDA: nvcc -std=c++20 -O3 -arch=sm_90 -Iinclude bench/gpu_bench.cu -lbenchmark -o gpu_bench
 // HIP:  hipcc -x hip -std=c++20 -O3 --offload-arch=gfx950 -Iinclude bench/gpu_bench.cu -lbenchmark -o gpu_bench
-// Then: ./gpu_bench --benchmark_out=gpu.json --benchmark_out_format=json && python3 cmake/performance.py --gpu gpu.json
+// Then: ./gpu_bench --benchmark_out=gpu.json --benchmark_out_format=json && python3 bench/performance.py --gpu gpu.json
 //
 // Every case is compared with the host to the bit before it is timed; outputs are poisoned first.
 #include <benchmark/benchmark.h>
@@ -62,15 +62,14 @@ struct shape {
 template <class T>
 struct tensor {
   shape size;
-  device_memory<T> data;
+  device::array<T> data;
   std::vector<T> host;
 
-  tensor(shape s, std::uint64_t seed)
-      : size{s}, data(s.rows * s.cols), host(static_cast<std::size_t>(s.rows * s.cols)) {
-    fill<<<static_cast<unsigned>((s.rows * s.cols + 255) / 256), 256>>>(data.get(), s.rows * s.cols, seed);
-    data.download(host.data());
+  tensor(shape s, std::uint64_t seed) : size{s}, data(s.rows * s.cols) {
+    fill<<<static_cast<unsigned>((s.rows * s.cols + 255) / 256), 256>>>(data.data, s.rows * s.cols, seed);
+    host = data.download();
   }
-  matrix_view<T const> view() const { return {data.get(), size.rows, size.cols, size.cols}; }
+  matrix_view<T const> view() const { return {data.data, size.rows, size.cols, size.cols}; }
   matrix_view<T const> host_view() const { return {host.data(), size.rows, size.cols, size.cols}; }
 };
 
@@ -80,26 +79,26 @@ struct quantized {
   using format = typename Operand::format;
   using scale = code<typename format::scale>;
   shape size;
-  device_memory<std::uint8_t> codes;
-  device_memory<scale> scales;
-  device_memory<float> factor{1};
+  device::array<std::uint8_t> codes;
+  device::array<scale> scales;
+  device::array<float> factor{1};
 
   explicit quantized(shape s)
       : size{s}, codes(codes_bytes<format>(s.rows, s.cols)), scales(scale_count<format, Layout>(s.rows, s.cols)) {
     poison();
   }
   void poison() {
-    codes.poison();
-    scales.poison();
-    factor.poison();
+    codes.fill(device::poison);
+    scales.fill(device::poison);
+    factor.fill(device::poison);
   }
-  quantized_view<format, Layout> view() { return {codes.get(), scales.get(), factor.get(), size.rows, size.cols}; }
+  quantized_view<format, Layout> view() { return {codes.data, scales.data, factor.data, size.rows, size.cols}; }
 
   /// True where it holds what the host makes of the input.
   template <class T>
   bool equals_host(matrix_view<T> in, Operand const& how) {
-    std::vector<std::uint8_t> want(static_cast<std::size_t>(codes.size())), got(want.size());
-    std::vector<scale> want_scales(static_cast<std::size_t>(scales.size())), got_scales(want_scales.size());
+    std::vector<std::uint8_t> want(static_cast<std::size_t>(codes.size));
+    std::vector<scale> want_scales(static_cast<std::size_t>(scales.size));
     float factor_wanted = 0;
     quantized_view<format, Layout> const out{want.data(), want_scales.data(), &factor_wanted, size.rows, size.cols};
     std::atomic<bool> good{true};
@@ -110,10 +109,9 @@ struct quantized {
       if (loft::quantize(in, part, how, row_range{first, count}) != status::ok) good = false;
       if (first == 0) factor_wanted = own;
     });
-    codes.download(got.data());
-    scales.download(got_scales.data());
-    float factor_got = 0;
-    factor.download(&factor_got);
+    auto const got = codes.download();
+    auto const got_scales = scales.download();
+    float const factor_got = factor.download()[0];
     std::int64_t differences = 0;
     for (std::size_t i = 0; i < want.size(); ++i) differences += want[i] != got[i];
     if (differences != 0) std::fprintf(stderr, "%lld bytes of codes differ\n", static_cast<long long>(differences));
@@ -122,7 +120,7 @@ struct quantized {
     if (!scales_equal) std::fprintf(stderr, "scales differ\n");
     return good && differences == 0 && scales_equal && (!has_tensor_scale<format> || factor_wanted == factor_got);
   }
-  std::int64_t bytes() const { return codes.size() + scales.size() * static_cast<std::int64_t>(sizeof(scale)); }
+  std::int64_t bytes() const { return codes.size + scales.size * static_cast<std::int64_t>(sizeof(scale)); }
 };
 
 void require(status s, char const* what) {
@@ -211,21 +209,19 @@ template <class Rotation>
 void rotation(char const* name, shape s, Rotation r = {}) {
   add(at(name, s), [=](benchmark::State& state) {
     static tensor<bf16_t>* in = nullptr;
-    static device_memory<bf16_t>* out = nullptr;
+    static device::array<bf16_t>* out = nullptr;
     static std::string of;
     auto const launch = [&] {
-      require(chip::rotate(in->view(), matrix_view<bf16_t>{out->get(), s.rows, s.cols, s.cols}, r, {}), name);
+      require(chip::rotate(in->view(), matrix_view<bf16_t>{out->data, s.rows, s.cols, s.cols}, r, {}), name);
     };
     if (of != at(name, s)) {
       delete in;
       delete out;
       in = new tensor<bf16_t>(s, 19);
-      out = new device_memory<bf16_t>(s.rows * s.cols);
-      out->poison();
+      out = new device::array<bf16_t>(s.rows * s.cols);
       of = at(name, s);
       launch();
-      std::vector<bf16_t> got(in->host.size());
-      out->download(got.data());
+      auto const got = out->download();
       std::atomic<bool> good{true};
       on_all_cores(s.rows * s.cols / Rotation::size, 1, [&](std::int64_t first, std::int64_t count) {
         for (std::int64_t run = first; run < first + count; ++run) {
@@ -248,23 +244,21 @@ template <class Operand>
 void decode_to_bf16(char const* name, shape s, Operand how = {}) {
   add(at(name, s), [=](benchmark::State& state) {
     static quantized<Operand>* in = nullptr;
-    static device_memory<bf16_t>* out = nullptr;
+    static device::array<bf16_t>* out = nullptr;
     static std::string of;
     auto const launch = [&] {
-      require(chip::dequantize(in->view(), matrix_view<bf16_t>{out->get(), s.rows, s.cols, s.cols}, how, {}), name);
+      require(chip::dequantize(in->view(), matrix_view<bf16_t>{out->data, s.rows, s.cols, s.cols}, how, {}), name);
     };
     if (of != at(name, s)) {
       delete in;
       delete out;
       tensor<bf16_t> values(s, 20);
       in = new quantized<Operand>(s);
-      out = new device_memory<bf16_t>(s.rows * s.cols);
-      out->poison();
+      out = new device::array<bf16_t>(s.rows * s.cols);
       of = at(name, s);
       require(chip::quantize(values.view(), in->view(), how, {}), name);
       launch();
-      std::vector<bf16_t> got(values.host.size());
-      out->download(got.data());
+      auto const got = out->download();
       std::atomic<bool> good{true};
       on_all_cores(s.rows, 1, [&](std::int64_t first, std::int64_t count) {
         std::vector<float> want(static_cast<std::size_t>(count * s.cols));
@@ -284,33 +278,32 @@ void decode_to_bf16(char const* name, shape s, Operand how = {}) {
 void norms(std::string const& name, std::vector<std::int64_t> const& sizes) {
   add(name, [=](benchmark::State& state) {
     struct list {
-      std::vector<device_memory<bf16_t>> data;
+      std::vector<device::array<bf16_t>> data;
       std::vector<chip::norm_item<bf16_t>> items;
-      device_memory<chip::norm_item<bf16_t>> device_items;
-      device_memory<norm_partial> out;
-      device_memory<unsigned char> workspace;
+      device::array<chip::norm_item<bf16_t>> device_items;
+      device::array<norm_partial> out;
+      device::array<unsigned char> workspace;
       std::int64_t chunks, elements = 0;
       explicit list(std::vector<std::int64_t> const& n)
           : device_items(static_cast<std::int64_t>(n.size())), out(static_cast<std::int64_t>(n.size())) {
         for (auto count : n) {
           data.emplace_back(count);
-          fill<<<static_cast<unsigned>((count + 255) / 256), 256>>>(data.back().get(), count, 21);
-          items.push_back({data.back().get(), count, 0});
+          fill<<<static_cast<unsigned>((count + 255) / 256), 256>>>(data.back().data, count, 21);
+          items.push_back({data.back().data, count, 0});
           elements += count;
         }
         chunks = chip::plan_norms(items.data(), static_cast<int>(items.size()));
-        device_items.upload(items.data());
-        workspace = device_memory<unsigned char>(chip::norm_workspace_bytes(static_cast<int>(items.size()), chunks));
-        workspace.zero();
+        device_items.upload(items);
+        workspace = device::array<unsigned char>(chip::norm_workspace_bytes(static_cast<int>(items.size()), chunks), 0);
       }
     };
     static list* in = nullptr;
     static std::string of;
     auto const launch = [&] {
       chip::context where;
-      where.workspace = in->workspace.get();
-      where.workspace_bytes = in->workspace.size();
-      require(chip::partial_norms(in->device_items.get(), static_cast<int>(in->items.size()), in->chunks, in->out.get(),
+      where.workspace = in->workspace.data;
+      where.workspace_bytes = in->workspace.size;
+      require(chip::partial_norms(in->device_items.data, static_cast<int>(in->items.size()), in->chunks, in->out.data,
                                   where),
               "norms");
     };
@@ -318,15 +311,13 @@ void norms(std::string const& name, std::vector<std::int64_t> const& sizes) {
       delete in;
       in = new list(sizes);
       of = name;
-      in->out.poison();
+      in->out.fill(device::poison);
       launch();
-      std::vector<norm_partial> got(sizes.size());
-      in->out.download(got.data());
+      auto const got = in->out.download();
       std::atomic<bool> good{true};
       on_all_cores(static_cast<std::int64_t>(sizes.size()), 1, [&](std::int64_t first, std::int64_t count) {
         for (std::int64_t i = first; i < first + count; ++i) {
-          std::vector<bf16_t> host(static_cast<std::size_t>(sizes[static_cast<std::size_t>(i)]));
-          in->data[static_cast<std::size_t>(i)].download(host.data());
+          auto const host = in->data[static_cast<std::size_t>(i)].download();
           if (!(partial_norm(host.data(), sizes[static_cast<std::size_t>(i)]) == got[static_cast<std::size_t>(i)]))
             good = false;
         }
@@ -342,28 +333,26 @@ void rows_with_norm(char const* name, shape s, Operand how = {}) {
   add(at(name, s), [=](benchmark::State& state) {
     static tensor<T>* in = nullptr;
     static quantized<Operand>* out = nullptr;
-    static device_memory<unsigned char>* workspace = nullptr;
-    static device_memory<norm_partial>* norm = nullptr;
+    static device::array<unsigned char>* workspace = nullptr;
+    static device::array<norm_partial>* norm = nullptr;
     static std::string of;
     auto const launch = [&] {
       chip::context where;
-      where.workspace = workspace->get();
-      where.workspace_bytes = workspace->size();
-      require(chip::quantize_with_norm(in->view(), out->view(), how, norm->get(), where), name);
+      where.workspace = workspace->data;
+      where.workspace_bytes = workspace->size;
+      require(chip::quantize_with_norm(in->view(), out->view(), how, norm->data, where), name);
     };
     if (of != at(name, s)) {
       delete in;
       delete out;
       in = new tensor<T>(s, 22);
       out = new quantized<Operand>(s);
-      norm = new device_memory<norm_partial>(1);
-      workspace =
-          new device_memory<unsigned char>(chip::norm_workspace_bytes(1, s.rows * s.cols / norm_order::chunk + 1) + 64);
-      workspace->zero();
+      norm = new device::array<norm_partial>(1);
+      workspace = new device::array<unsigned char>(
+          chip::norm_workspace_bytes(1, s.rows * s.cols / norm_order::chunk + 1) + 64, 0);
       of = at(name, s);
       launch();
-      norm_partial got;
-      norm->download(&got);
+      norm_partial const got = norm->download()[0];
       if (checks &&
           (!out->equals_host(in->host_view(), how) || !(got == partial_norm(in->host.data(), s.rows * s.cols))))
         return state.SkipWithError("differs from the host");
@@ -374,9 +363,12 @@ void rows_with_norm(char const* name, shape s, Operand how = {}) {
 
 void copy(shape s, int size) {
   add(at(size == 2 ? "copy bf16" : "copy float", s), [=](benchmark::State& state) {
-    device_memory<unsigned char> from(s.rows * s.cols * size), to(s.rows * s.cols * size);
-    from.poison();
-    time_launches(state, 2 * s.rows * s.cols * size, [&] { to.copy_from(from); });
+    device::array<unsigned char> from(s.rows * s.cols * size), to(s.rows * s.cols * size);
+    time_launches(state, 2 * s.rows * s.cols * size, [&] {
+      auto const bytes = static_cast<std::size_t>(from.size);
+      device::check(LOFT_RUNTIME(MemcpyAsync)(to.data, from.data, bytes, LOFT_RUNTIME(MemcpyDeviceToDevice), nullptr),
+                    "copy");
+    });
   });
 }
 

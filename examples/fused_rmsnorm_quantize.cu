@@ -14,6 +14,7 @@
 #include <random>
 #include <vector>
 
+#include "device_memory.hpp"
 #include "loft/block.hpp"
 #include "loft/loft.hpp"
 
@@ -103,30 +104,10 @@ std::vector<float> rmsnorm(std::vector<loft::bf16_t> const& x, std::vector<loft:
   return out;
 }
 
-void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::printf("%s\n", cudaGetErrorString(error));
-  std::exit(1);
-}
-
 template <class T>
-struct device_array {
-  T* data = nullptr;
-  explicit device_array(std::size_t count) {
-    check(cudaMalloc(&data, count * sizeof(T)));
-    check(cudaMemset(data, 0xa5, count * sizeof(T)));
-  }
-  explicit device_array(std::vector<T> const& from) : device_array(from.size()) {
-    check(cudaMemcpy(data, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice));
-  }
-  ~device_array() { cudaFree(data); }
-  device_array(device_array const&) = delete;
-  bool equals(std::vector<T> const& other) const {
-    std::vector<T> mine(other.size());
-    check(cudaMemcpy(mine.data(), data, mine.size() * sizeof(T), cudaMemcpyDeviceToHost));
-    return std::memcmp(mine.data(), other.data(), mine.size() * sizeof(T)) == 0;
-  }
-};
+bool equals(device::array<T> const& mine, std::vector<T> const& other) {
+  return std::memcmp(mine.download().data(), other.data(), other.size() * sizeof(T)) == 0;
+}
 
 struct problem {
   std::int64_t rows, cols;
@@ -147,15 +128,14 @@ bool agrees(char const* name, problem const& p, Operand how, [[maybe_unused]] fl
     how.rule.amax = amax;  // the rule and the kernel hear of the same amax
     t = loft::tensor_scale_for<format>(amax);
   }
-  device_array<loft::bf16_t> const x(p.x), weight(p.weight);
-  device_array<std::uint8_t> const codes(bytes);
-  device_array<scale> const scales(count);
-  device_array<float> const tensor_scale(std::size_t{1});
+  device::array<loft::bf16_t> const x(p.x), weight(p.weight);
+  device::array<std::uint8_t> const codes(bytes);
+  device::array<scale> const scales(count);
+  device::array<float> const tensor_scale(1);
   auto const blocks = static_cast<unsigned>((rows * lanes + 127) / 128);
   rmsnorm_quantize<<<blocks, 128>>>(x.data, weight.data, rows, cols, how, t,
                                     {codes.data, scales.data, tensor_scale.data, rows, cols});
-  check(cudaGetLastError());
-  check(cudaDeviceSynchronize());
+  device::check(cudaGetLastError(), "launch");
 
   auto const normed = rmsnorm(p.x, p.weight, cols);
   std::vector<std::uint8_t> right_codes(bytes);
@@ -163,8 +143,8 @@ bool agrees(char const* name, problem const& p, Operand how, [[maybe_unused]] fl
   std::vector<float> right_scale(1);
   loft::quantized_view<format> const right{right_codes.data(), right_scales.data(), right_scale.data(), rows, cols};
   loft::status const s = loft::quantize(loft::matrix_view<float const>{normed.data(), rows, cols, cols}, right, how);
-  bool const same = s == loft::status::ok && codes.equals(right_codes) && scales.equals(right_scales) &&
-                    (!loft::has_tensor_scale<format> || tensor_scale.equals(right_scale));
+  bool const same = s == loft::status::ok && equals(codes, right_codes) && equals(scales, right_scales) &&
+                    (!loft::has_tensor_scale<format> || equals(tensor_scale, right_scale));
   std::printf("%-28s %lld x %lld: codes, scales %s\n", name, static_cast<long long>(rows), static_cast<long long>(cols),
               same ? "equal to norm-then-quantize, to the bit" : "DIFFER");
   return same;
@@ -183,11 +163,7 @@ problem make_problem(std::int64_t rows, std::int64_t cols) {
 }  // namespace
 
 int main() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::printf("this example needs a CUDA device\n");
-    return 2;
-  }
+  if (!device::has()) return 2;
   bool right = true;
   for (auto const& p : {make_problem(512, 4096), make_problem(77, 1568)}) {
     right &= agrees("MXFP4", p, loft::operand<loft::mxfp4>{}, 0);

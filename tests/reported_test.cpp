@@ -598,7 +598,7 @@ reason run_controller(row const& r) {
   sequence.emplace_back("1");  // the next sample
   for (std::string const& norm : sequence) {
     double const n = number_of(norm);
-    controller.step({&unit, 1}, {&n, 1}, [](std::int64_t, double) {});
+    (void)controller.step({&unit, 1}, {&n, 1}, [](std::int64_t, double) {});
     ratios.push_back(unit.risk);
     means.push_back(unit.mean);
     CHECK(!std::isnan(unit.risk));

@@ -51,10 +51,10 @@ __global__ void tensor_back(loft::quantized_view<loft::mxfp4> mx, loft::matrix_v
 }
 __global__ void rotated_tensor(loft::matrix_view<float const> in, loft::quantized_view<loft::nvfp4> nv,
                                loft::status* outcome) {
-  *outcome = loft::quantize<rotated>(in, nv);
+  *outcome = loft::quantize(in, nv, rotated{});
 }
 __global__ void fake_tensor(loft::matrix_view<float const> in, loft::matrix_view<float> out, loft::status* outcome) {
-  *outcome = loft::fake_quantize<rotated>(in, out);
+  *outcome = loft::fake_quantize(in, out, rotated{});
 }
 
 // Names a kernel for each block format, which makes the compiler write it.

@@ -12,7 +12,6 @@
 #include <vector>
 
 #include "loft/block.hpp"
-#include "loft/block/describe.hpp"
 #include "loft/loft.hpp"
 
 namespace {
@@ -310,7 +309,7 @@ constexpr char const* page_head =
     R"(<!-- Written by docs/generate/formats.cpp from the catalogue: edit that, and build the target docs. -->
 # Formats
 
-All number formats of `formats.hpp` and all block formats of `block_formats.hpp`, computed from their definitions.
+All number formats of `loft/number/formats.hpp` and all block formats of `loft/block/catalogue.hpp`, computed from their definitions.
 What happens beyond the largest value, to NaN and to -0 is in [numerics.md](numerics.md).
 
 ## Number formats

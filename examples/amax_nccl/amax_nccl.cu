@@ -28,16 +28,10 @@ namespace {
 constexpr int ranks = 2;
 constexpr std::int64_t rows = 1024, cols = 4096;
 
-/// Memory of the GPU that is current, poisoned.
 template <class T>
-T* allocate(std::int64_t count) {
-  return ::allocate<T>(count, 0xa5);
-}
-template <class T>
-void append(std::vector<T>& to, T const* from, std::int64_t count) {
-  std::size_t const before = to.size();
-  to.resize(before + static_cast<std::size_t>(count));
-  check(cudaMemcpy(to.data() + before, from, static_cast<std::size_t>(count) * sizeof(T), cudaMemcpyDeviceToHost));
+void append(std::vector<T>& to, device::array<T> const& from) {
+  std::vector<T> const more = from.download();
+  to.insert(to.end(), more.begin(), more.end());
 }
 
 /// The codes and scales of a tensor; shards of whole rows stand one after the other.
@@ -56,53 +50,50 @@ struct shard {
   using scale = loft::code<typename format::scale>;
   std::int64_t first, count;  ///< rows
   cudaStream_t stream{};
-  loft::bf16_t* values;
-  float* amax;
-  loft::norm_partial* norm;
-  loft::cuda::norm_item<loft::bf16_t>* list;
+  device::array<loft::bf16_t> values;
+  device::array<float> amax{1};
+  device::array<loft::norm_partial> norm{1};
+  loft::cuda::norm_item<loft::bf16_t> item;
+  std::int64_t chunks;
+  device::array<loft::cuda::norm_item<loft::bf16_t>> list;
+  device::array<std::uint8_t> codes;
+  device::array<scale> scales;
+  device::array<float> tensor_scale{1};
+  device::array<unsigned char> memory, norm_memory;
   loft::quantized_view<format> out;
   loft::cuda::context where, norm_where;  ///< a norm keeps counters in its workspace, so that it has its own
-  std::int64_t chunks;
 
   /// In memory of the GPU that is current.
   shard(std::vector<loft::bf16_t> const& tensor, std::int64_t first_row, std::int64_t row_count)
-      : first{first_row}, count{row_count} {
+      : first{first_row},
+        count{row_count},
+        values{tensor.data() + first * cols, static_cast<std::size_t>(count * cols)},
+        item{values.data, count * cols, 0},
+        chunks{loft::cuda::plan_norms(&item, 1)},
+        list{&item, 1},
+        codes(loft::codes_bytes<format>(count, cols)),
+        scales(loft::scale_count<format>(count, cols)),
+        memory(loft::cuda::workspace_bytes<Operand>()),
+        norm_memory(loft::cuda::norm_workspace_bytes(1, chunks), 0),  // its counters start at zero
+        out{codes.data, scales.data, tensor_scale.data, count, cols} {
     check(cudaStreamCreate(&stream));
-    values = allocate<loft::bf16_t>(count * cols);
-    check(cudaMemcpy(values, tensor.data() + first * cols,
-                     static_cast<std::size_t>(count * cols) * sizeof(loft::bf16_t), cudaMemcpyHostToDevice));
-    amax = allocate<float>(1);
-    norm = allocate<loft::norm_partial>(1);
-    loft::cuda::norm_item<loft::bf16_t> item{values, count * cols, 0};
-    chunks = loft::cuda::plan_norms(&item, 1);
-    list = allocate<loft::cuda::norm_item<loft::bf16_t>>(1);
-    check(cudaMemcpy(list, &item, sizeof item, cudaMemcpyHostToDevice));
-    out = {allocate<std::uint8_t>(loft::codes_bytes<format>(count, cols)),
-           allocate<scale>(loft::scale_count<format>(count, cols)), allocate<float>(1), count, cols};
-    std::int64_t const bytes = loft::cuda::workspace_bytes<Operand>();
-    where = {stream, allocate<unsigned char>(bytes), bytes, amax, nullptr};
-    std::int64_t const norm_bytes = loft::cuda::norm_workspace_bytes(1, chunks);
-    norm_where = {stream, allocate<unsigned char>(norm_bytes), norm_bytes};
-    check(cudaMemset(norm_where.workspace, 0, static_cast<std::size_t>(norm_bytes)));  // its counters start at zero
-    check(cudaDeviceSynchronize());
+    where = {stream, memory.data, memory.size, amax.data, nullptr};
+    norm_where = {stream, norm_memory.data, norm_memory.size};
   }
-  loft::matrix_view<loft::bf16_t const> view() const { return {values, count, cols, cols}; }
+  loft::matrix_view<loft::bf16_t const> view() const { return {values.data, count, cols, cols}; }
 
   /// What this shard alone knows: the largest finite magnitude, and the sums of the norm.
   void look(Operand const& how) {
-    check(loft::cuda::partial_norms(list, 1, chunks, norm, norm_where));
-    check(loft::cuda::tensor_amax(view(), how, amax, where));
+    check(loft::cuda::partial_norms(list.data, 1, chunks, norm.data, norm_where));
+    check(loft::cuda::tensor_amax(view(), how, amax.data, where));
   }
   void quantize(Operand const& how) { check(loft::cuda::quantize(view(), out, how, where)); }
 
   void collect(quantized<format>& to) const {
-    check(cudaStreamSynchronize(stream));
-    append(to.codes, out.codes, loft::codes_bytes<format>(count, cols));
-    append(to.scales, out.scales, loft::scale_count<format>(count, cols));
-    append(to.tensor_scales, out.tensor_scale, 1);
-    std::vector<loft::norm_partial> sums;
-    append(sums, norm, 1);
-    to.nonfinite = sums[0].nonfinite;  // after the reduction the same on all ranks
+    append(to.codes, codes);
+    append(to.scales, scales);
+    append(to.tensor_scales, tensor_scale);
+    to.nonfinite = norm.download()[0].nonfinite;  // after the reduction the same on all ranks
   }
 };
 
@@ -119,8 +110,9 @@ quantized<typename Operand::format> on_two(std::vector<loft::bf16_t> const& tens
   check(ncclGroupStart());
   for (int rank = 0; rank < ranks; ++rank) {
     auto& s = shards[static_cast<std::size_t>(rank)];
-    check(ncclAllReduce(s.amax, s.amax, 1, ncclFloat, ncclMax, comms[rank], s.stream));
-    check(ncclAllReduce(s.norm, s.norm, 2, ncclDouble, ncclSum, comms[rank], s.stream));  // both doubles of the partial
+    check(ncclAllReduce(s.amax.data, s.amax.data, 1, ncclFloat, ncclMax, comms[rank], s.stream));
+    check(ncclAllReduce(s.norm.data, s.norm.data, 2, ncclDouble, ncclSum, comms[rank],
+                        s.stream));  // both doubles of the partial
   }
   check(ncclGroupEnd());
   quantized<typename Operand::format> result;
@@ -183,11 +175,7 @@ std::vector<loft::bf16_t> make_tensor() {
 }  // namespace
 
 int main() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < ranks) {
-    std::printf("this example needs two CUDA devices\n");
-    return 2;
-  }
+  if (!device::has(ranks)) return 2;
   ncclComm_t comms[ranks];
   int const device_of[ranks] = {0, 1};
   check(ncclCommInitAll(comms, ranks, device_of));

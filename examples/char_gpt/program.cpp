@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options, text, one training for each recipe, and the reports.
-#include "program.hpp"
+#include "char_gpt/program.hpp"
 
 #include <exception>
 #include <filesystem>
 #include <ostream>
 #include <vector>
 
-#include "errors.hpp"
-#include "options.hpp"
-#include "recipe_table.hpp"
-#include "report.hpp"
-#include "study.hpp"
-#include "trainer.hpp"
+#include "char_gpt/command_line.hpp"
+#include "char_gpt/model/recipe_table.hpp"
+#include "char_gpt/report/files.hpp"
+#include "char_gpt/report/results.hpp"
+#include "char_gpt/studies/studies.hpp"
+#include "char_gpt/support/errors.hpp"
+#include "char_gpt/training/trainer.hpp"
 
 namespace char_gpt {
 namespace {

@@ -22,12 +22,12 @@
 #include <string>
 #include <vector>
 
-#include "adamw.hpp"
+#include "char_gpt/model/model.hpp"
+#include "char_gpt/report/files.hpp"
+#include "char_gpt/training/adamw.hpp"
+#include "char_gpt/training/text.hpp"
 #include "loft/gnmr.hpp"
 #include "loft/recipes.hpp"
-#include "model.hpp"
-#include "report.hpp"
-#include "text.hpp"
 
 namespace {
 

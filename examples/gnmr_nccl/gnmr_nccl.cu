@@ -29,58 +29,54 @@ constexpr int nan_step = 40, nan_unit = 7, nan_rank = 1;
 
 using gradient = std::vector<loft::bf16_t>;  // one rank's half of every unit, one after the other
 
-/// Memory of the GPU that is current, zero.
-template <class T>
-T* allocate(std::int64_t count) {
-  return ::allocate<T>(count, 0);
-}
-
 /// What one rank holds.
 struct rank_state {
-  int device;
+  int number;  // of the GPU
   cudaStream_t stream{};
-  loft::bf16_t* values;
-  loft::cuda::norm_item<loft::bf16_t>* list;
+  device::array<loft::bf16_t> values{units * share, 0};
+  std::vector<loft::cuda::norm_item<loft::bf16_t>> items;
   std::int64_t chunks;
-  loft::norm_partial* partials;
+  device::array<loft::cuda::norm_item<loft::bf16_t>> list;
+  device::array<loft::norm_partial> partials{units, 0};
+  device::array<unsigned char> workspace;
+  device::array<loft::gnmr_unit> states{units, 0};
+  device::array<loft::gnmr_report> report{1, 0};
   loft::cuda::context where;
   loft::cuda::gnmr_memory<loft::norm_partial> memory;
 
-  explicit rank_state(int of) : device{of} {
-    check(cudaSetDevice(device));
+  /// In memory of the GPU that is current.
+  explicit rank_state(int of)
+      : number{of},
+        items{items_of(values.data)},
+        chunks{loft::cuda::plan_norms(items.data(), units)},
+        list{items},
+        workspace(loft::cuda::norm_workspace_bytes(units, chunks), 0) {
     check(cudaStreamCreate(&stream));
-    values = allocate<loft::bf16_t>(units * share);
-    std::vector<loft::cuda::norm_item<loft::bf16_t>> items;
-    for (int i = 0; i < units; ++i) items.push_back({values + i * share, share});
-    chunks = loft::cuda::plan_norms(items.data(), units);
-    list = allocate<loft::cuda::norm_item<loft::bf16_t>>(units);
-    check(cudaMemcpy(list, items.data(), sizeof items[0] * units, cudaMemcpyHostToDevice));
-    partials = allocate<loft::norm_partial>(units);
-    std::int64_t const bytes = loft::cuda::norm_workspace_bytes(units, chunks);
-    where.stream = stream, where.workspace = allocate<unsigned char>(bytes), where.workspace_bytes = bytes;
-    memory = {allocate<loft::gnmr_unit>(units), units, partials, nullptr, allocate<loft::gnmr_report>(1), nullptr};
-    check(cudaDeviceSynchronize());
+    where.stream = stream, where.workspace = workspace.data, where.workspace_bytes = workspace.size;
+    memory = {states.data, units, partials.data, nullptr, report.data, nullptr};
+  }
+  static std::vector<loft::cuda::norm_item<loft::bf16_t>> items_of(loft::bf16_t const* first) {
+    std::vector<loft::cuda::norm_item<loft::bf16_t>> result;
+    for (int i = 0; i < units; ++i) result.push_back({first + i * share, share});
+    return result;
   }
   void take_norms(gradient const& g) const {
-    check(cudaSetDevice(device));
-    check(cudaMemcpyAsync(values, g.data(), g.size() * sizeof g[0], cudaMemcpyHostToDevice, stream));
-    check(loft::cuda::partial_norms(list, units, chunks, partials, where));
+    check(cudaSetDevice(number));
+    check(cudaMemcpyAsync(values.data, g.data(), g.size() * sizeof g[0], cudaMemcpyHostToDevice, stream));
+    check(loft::cuda::partial_norms(list.data, units, chunks, partials.data, where));
   }
   void decide(loft::gnmr<> const& controller) const {
-    check(cudaSetDevice(device));
+    check(cudaSetDevice(number));
     check(loft::cuda::gnmr_step(controller, memory, where));
   }
   /// Whether units and report are those of the host.
-  bool agrees(std::vector<loft::gnmr_unit> const& host, loft::gnmr_report const& report) const {
-    check(cudaSetDevice(device));
-    std::vector<loft::gnmr_unit> mine(units);
-    loft::gnmr_report found;
-    check(cudaMemcpyAsync(mine.data(), memory.units, sizeof mine[0] * units, cudaMemcpyDeviceToHost, stream));
-    check(cudaMemcpyAsync(&found, memory.report, sizeof found, cudaMemcpyDeviceToHost, stream));
-    check(cudaStreamSynchronize(stream));
-    return std::memcmp(mine.data(), host.data(), sizeof mine[0] * units) == 0 && found.outcome == report.outcome &&
-           found.triggered == report.triggered && found.active == report.active && found.evicted == report.evicted &&
-           found.nonfinite == report.nonfinite && found.budget_hit == report.budget_hit;
+  bool agrees(std::vector<loft::gnmr_unit> const& host, loft::gnmr_report const& right) const {
+    check(cudaSetDevice(number));
+    auto const mine = states.download();
+    auto const found = report.download()[0];
+    return std::memcmp(mine.data(), host.data(), sizeof mine[0] * units) == 0 && found.outcome == right.outcome &&
+           found.triggered == right.triggered && found.active == right.active && found.evicted == right.evicted &&
+           found.nonfinite == right.nonfinite && found.budget_hit == right.budget_hit;
   }
 };
 
@@ -100,17 +96,17 @@ void make_gradients(int step, std::mt19937& random, gradient (&halves)[ranks]) {
 }  // namespace
 
 int main() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices < ranks) {
-    std::printf("this example needs two CUDA devices\n");
-    return 2;
-  }
+  if (!device::has(ranks)) return 2;
   ncclComm_t comms[ranks];
   int const device_of[ranks] = {0, 1};
   check(ncclCommInitAll(comms, ranks, device_of));
 
   loft::gnmr<> const controller{{.max_active = 2, .lock_steps = 2}};
-  rank_state const rank[ranks] = {rank_state{0}, rank_state{1}};
+  auto const on = [](int number) {
+    check(cudaSetDevice(number));
+    return rank_state{number};
+  };
+  rank_state const rank[ranks] = {on(0), on(1)};
   std::vector<loft::gnmr_unit> host(units);
   gradient halves[ranks] = {gradient(units * share), gradient(units * share)};
   std::mt19937 random{8};
@@ -121,8 +117,8 @@ int main() {
     for (int r = 0; r < ranks; ++r) rank[r].take_norms(halves[r]);
     check(ncclGroupStart());
     for (int r = 0; r < ranks; ++r)  // both doubles of each partial
-      check(
-          ncclAllReduce(rank[r].partials, rank[r].partials, 2 * units, ncclDouble, ncclSum, comms[r], rank[r].stream));
+      check(ncclAllReduce(rank[r].partials.data, rank[r].partials.data, 2 * units, ncclDouble, ncclSum, comms[r],
+                          rank[r].stream));
     check(ncclGroupEnd());
     for (int r = 0; r < ranks; ++r) rank[r].decide(controller);
 

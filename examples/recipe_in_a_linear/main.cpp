@@ -13,8 +13,8 @@ using dense = loft::eigen_matrix;
 // ---- the twenty lines ----
 
 /// The operand as the product reads it.
-template <class Operand, class M>
-dense read(M const& m, Operand const& how) {
+template <class O, class M>
+dense read(M const& m, O const& how) {
   dense result(m.rows(), m.cols());
   loft::status const outcome = fake_quantize(loft::view_of(m), loft::view_of(result), how);
   if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
@@ -39,7 +39,7 @@ struct linear {
     if constexpr (requires { how.estimator; })
       if (estimate_gradient(loft::view_of(gradient), loft::view_of(weight), how.fprop.right, how.estimator) !=
           loft::status::ok)
-        throw std::runtime_error{"the estimator refused"};
+        throw std::runtime_error{"the estimator returned a status"};
     return read(dy, how.dgrad.left) * read(weight.transpose(), how.dgrad.right).transpose();
   }
 };

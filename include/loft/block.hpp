@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// One block: block formats, scale rules, rotations, operands, quantize_block; and quantize_lanes for kernels.
+// One block: block formats and their descriptions, scale rules, rotations, operands, quantize_block; and quantize_lanes
+// for kernels.
 #ifndef LOFT_BLOCK_HPP
 #define LOFT_BLOCK_HPP
 
 #include "loft/block/catalogue.hpp"
+#include "loft/block/describe.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/quantize_block.hpp"
 #include "loft/block/quantize_lanes.hpp"
 #include "loft/block/reseed.hpp"

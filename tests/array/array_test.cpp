@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The forms of encode, decode, pack and Hadamard that compilers vectorise, against the generic ones, to the bit.
-// A hook says how much it has done: nothing where vectors are not to be had.
+// The branch-free and the vectorised forms of encode, decode, pack, Hadamard and random words against the generic ones,
+// to the bit. A vectorised function says how much it has done: nothing where vectors are not to be had.
 #define DOCTEST_CONFIG_IMPLEMENT_WITH_MAIN
 #include <doctest/doctest.h>
 
@@ -70,7 +70,7 @@ long lane_mismatches(std::vector<float> const& values, R rounding, int bias_of_c
 template <class F, class R>
 long vector_mismatches(std::vector<float> const& values, R rounding) {
   long mismatches = 0;
-  typename detail::rounding_word<R>::type words[96] = {};
+  detail::rounding_word<R> words[96] = {};
   detail::fill_rounding_words(rounding, 0, 96, words);
   constexpr float multipliers[] = {1.0f, 0.25f, 3.7f};
   for (std::size_t i = 0; i + 96 <= values.size(); i += 96) {
@@ -155,7 +155,7 @@ long amax_mismatches(std::vector<T> const& values) {
   auto const compare = [&]<int N>(std::integral_constant<int, N>) {
     std::uint32_t amax[64];
     for (int count : {N, 3 * N, 16 * N, 16 * N + N / 2, 37 * N + 1}) {
-      detail::amax_of_runs<N>(values.data(), count, amax);
+      detail::amax_of_groups<N>(values.data(), count, amax);
       for (int b = 0; b * N < count; ++b) {
         std::uint32_t expected = 0;
         for (int i = b * N; i < count && i < (b + 1) * N; ++i)

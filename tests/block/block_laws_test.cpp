@@ -3,9 +3,9 @@
 // stay in their block, ranges and layouts change places and nothing else, square tiles commute with the transpose.
 #include <doctest/doctest.h>
 
-#include "tensor/any_buffers.hpp"
 #include "block_check.hpp"
 #include "loft/loft.hpp"
+#include "tensor/any_buffers.hpp"
 
 namespace {
 
@@ -90,12 +90,12 @@ void add_agreement(agreement& total, Operand const& how) {
 template <class B>
 agreement agreement_of() {
   agreement total;
-  using loft::nearest_even, loft::stochastic, loft::row_major, loft::tiled_128x4;
+  using loft::nearest_even, loft::stochastic, loft::row_major, loft::col_major, loft::tiled_128x4;
   using rule = loft::default_rule<B>;
   add_agreement<row_major>(total, with<B>{});
   add_agreement<tiled_128x4>(total, with<B>{});
   add_agreement<row_major>(total, with<B, rule, stochastic<16>>{.rounding = {7, 8}});
-  add_agreement<row_major>(total, with<B, rule, loft::to_odd, loft::hadamard<16>>{});
+  add_agreement<col_major>(total, with<B, rule, loft::to_odd, loft::hadamard<16>>{});
   add_agreement<tiled_128x4>(
       total, with<B, rule, stochastic<8>, loft::signed_hadamard<16>>{.rounding = {7, 8}, .rotation = {0x9a5c}});
   add_agreement<row_major>(total, with<B, loft::fixed_scale>{});
@@ -258,8 +258,8 @@ TEST_CASE("quantize_block gives codes 0 to a block with a NaN or an infinity") {
       CAPTURE(planted);
       std::vector<float> x = ordinary;
       x[size / 3] = planted;
-      auto const lost = loft::quantize_block(x.data(), size, with<B>{});
-      auto const kept = loft::quantize_block(ordinary.data(), size, with<B>{});
+      auto const lost = loft::quantize_block(x.data(), size, with<B>{}, loft::tensor_scale{});
+      auto const kept = loft::quantize_block(ordinary.data(), size, with<B>{}, loft::tensor_scale{});
       auto const is_zero = [](auto c) { return c == 0; };
       CHECK(loft::detail::is_nan_scale<B>(lost.scale));
       CHECK(std::all_of(std::begin(lost.codes), std::end(lost.codes), is_zero));
@@ -524,39 +524,50 @@ namespace {
 struct tiled_8x3 {
   static constexpr std::int64_t tile_rows = 8, tile_cols = 3;
   static constexpr bool repeats_rows = false;
-  static constexpr std::int64_t index(std::int64_t row, std::int64_t col, std::int64_t cols) {
+  static constexpr std::int64_t index(std::int64_t row, std::int64_t col, std::int64_t, std::int64_t cols) {
     return (row / 8 * ((cols + 2) / 3) + col / 3) * 24 + col % 3 * 8 + row % 8;
   }
 };
-static_assert(loft::ScaleLayout<tiled_8x3> && loft::ScaleLayout<loft::row_major>);
+static_assert(loft::ScaleLayout<tiled_8x3> && loft::ScaleLayout<loft::row_major> && loft::ScaleLayout<loft::col_major>);
 static_assert(!loft::ScaleLayout<int>);
 
-// quantize in two ranges of rows, split at a row of blocks: the scales at their places, zeros at all others, and
-// dequantize finds them.
-template <class B>
-void check_own_layout(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split) {
+// quantize in two ranges of rows, split at a row of blocks: the scales at the places that place(row, col) says, zeros at
+// all others, and dequantize finds them.
+template <class B, class L, class Place>
+void check_layout(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split, std::int64_t places,
+                  Place place) {
   using scale_code = typename any_buffers<B>::scale_code;
   shape const s{block_rows * B::shape.rows - (B::shape.rows > 1 ? 1 : 0),
                 block_cols * B::shape.cols - B::shape.cols / 2};
   std::vector<float> const x = tensor(content::ordinary, s);
   auto plain = quantized<loft::row_major>(x, s, with<B>{});
-  std::int64_t const places = (block_rows + 7) / 8 * ((block_cols + 2) / 3) * 24;
-  CHECK(loft::scale_count<B, tiled_8x3>(s.rows, s.cols) == places);
+  CHECK(loft::scale_count<B, L>(s.rows, s.cols) == places);
   std::vector<scale_code> scales(static_cast<std::size_t>(places + 1), scale_code{0x55}), expected(scales.size());
   expected.back() = 0x55;
   for (std::int64_t r = 0; r < block_rows; ++r)
     for (std::int64_t c = 0; c < block_cols; ++c)
-      expected[static_cast<std::size_t>(tiled_8x3::index(r, c, block_cols))] =
-          plain.scale(static_cast<std::size_t>(r * block_cols + c));
-  auto view = any_buffers<B>(s.rows, s.cols);
-  loft::quantized_view<B> out = view.view();
-  out.scales = scales.data();
+      expected[static_cast<std::size_t>(place(r, c))] = plain.scale(static_cast<std::size_t>(r * block_cols + c));
+  any_buffers<B> q(s.rows, s.cols);
+  loft::quantized_view<B, L> const out{q.view().codes, scales.data(), &q.tensor_scale, s.rows, s.cols};
   for (row_range const range : {row_range{split * B::shape.rows, -1}, row_range{0, split * B::shape.rows}})
-    CHECK(loft::quantize(view_of(x, s), out, with<B>{}, tiled_8x3{}, range) == status::ok);
+    CHECK(loft::quantize(view_of(x, s), out, with<B>{}, range) == status::ok);
   CHECK(scales == expected);
   std::vector<float> y(x.size());
-  CHECK(loft::dequantize(out, into(y, s), with<B>{}, tiled_8x3{}) == status::ok);
+  CHECK(loft::dequantize(out, into(y, s), with<B>{}) == status::ok);
   CHECK(differing(y, decoded<loft::row_major>(plain, s, with<B>{})) == 0);
+}
+
+template <class B>
+void check_own_layout(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split) {
+  check_layout<B, tiled_8x3>(
+      block_rows, block_cols, split, (block_rows + 7) / 8 * ((block_cols + 2) / 3) * 24,
+      [&](std::int64_t r, std::int64_t c) { return tiled_8x3::index(r, c, block_rows, block_cols); });
+}
+
+template <class B>
+void check_col_major(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split) {
+  check_layout<B, loft::col_major>(block_rows, block_cols, split, block_rows * block_cols,
+                                   [&](std::int64_t r, std::int64_t c) { return c * block_rows + r; });
 }
 
 }  // namespace
@@ -568,6 +579,15 @@ TEST_CASE("a scale layout of one's own: tiles of any size, padding zeroed, whate
     if (split < 11) check_own_layout<loft::square<loft::mxfp4, 8>>(11, 4, split);
   }
   check_own_layout<loft::fp8_1x128>(16, 3, 9);
+}
+
+TEST_CASE("col_major: one column of the grid of scales after the other, whatever the range of rows") {
+  for (std::int64_t const split : {0, 1, 8, 11}) {
+    check_col_major<loft::mxfp4>(11, 7, split);
+    check_col_major<loft::nvfp4>(11, 6, split);
+    if (split < 11) check_col_major<loft::square<loft::nvfp4, 16>>(11, 4, split);
+  }
+  check_col_major<loft::fp8_1x128>(16, 3, 9);
 }
 
 // ---- the transpose ----------------------------------------------------------------------------------------------------

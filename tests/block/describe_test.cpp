@@ -6,7 +6,6 @@
 #include <string>
 
 #include "loft/block.hpp"
-#include "loft/block/describe.hpp"
 #include "oracle_of.hpp"
 
 namespace {
@@ -49,7 +48,7 @@ TEST_CASE("names are the types' own, without namespaces") {
   CHECK(loft::format_name<loft::nvfp4 const>() == "nvfp4");
   CHECK(loft::format_name<loft::square<loft::mxfp4, 32>>() == "square<mxfp4, 32>");
   CHECK(loft::format_name<loft::p3109<8, 4, true, false>>() == "p3109<8, 4, true, false>");
-  CHECK(loft::format_name<loft::p3109<8, 3>>().substr(0, 10) == "p3109<8, 3");
+  CHECK(std::string{loft::format_name<loft::p3109<8, 3>>().data}.substr(0, 10) == "p3109<8, 3");
   CHECK(loft::format_name<e3m3>() == "e3m3");
   CHECK(loft::format_name<outer<e3m3>::inner>() == "inner");
   static_assert(loft::format_name<loft::bf16>() == "bf16");
@@ -97,7 +96,7 @@ TEST_CASE("every format's facts are those of its codes") {
     std::string const line = line_of<F>();
     CAPTURE(line);
     CHECK(line.size() < loft::description::capacity);
-    CHECK(line.substr(0, line.find(':')) == loft::format_name<F>());
+    CHECK(line.substr(0, line.find(':')) == std::string{loft::format_name<F>()});
     CHECK(number_in(after(line, ": ")) == F::spec.bits());
     if constexpr (F::spec.bits() <= 16) {
       // All codes, decoded: extremes and special codes are found here, and derived from the spec in the library.
@@ -128,7 +127,7 @@ TEST_CASE("every block format's line fits and starts with its name") {
   loft::all_block_formats::for_each([]<class B>(B) {
     std::string const line = line_of<B>();
     CHECK(line.size() < loft::description::capacity);
-    CHECK(line.substr(0, line.find(':')) == loft::format_name<B>());
+    CHECK(line.substr(0, line.find(':')) == std::string{loft::format_name<B>()});
     std::string const cost = after(line.substr(0, line.find(" bits an element")), ", ");
     CHECK(number_in(cost) == doctest::Approx(loft::bits_per_element<B>).epsilon(1e-9));
   });

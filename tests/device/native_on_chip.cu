@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The instructions of native/ on a GPU against the generic functions, over their whole domains. In HIP's dialect. Exit
+// The instructions of native/ on a GPU against the generic functions, over their whole domains, in CUDA and HIP. Exit
 // code 1 where a bit differs, 2 without a GPU. With the argument `control` one bit of what is expected is wrong: every
 // comparison has to say so.
 //
@@ -12,16 +12,15 @@
 #include <cstring>
 #include <vector>
 
-#include "device_array.hpp"
-#include "loft/number.hpp"
+#include "../../examples/device_memory.hpp"
 #include "loft/block.hpp"
+#include "loft/block/describe.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/pairs.hpp"
+#include "loft/number.hpp"
 
 namespace {
 
-using device_tests::device_array;
-using device_tests::need;
 using loft::bit_cast;
 using loft::Format;
 namespace native = loft::native;
@@ -32,7 +31,7 @@ long long failures = 0;
 struct tally {
   unsigned long long compared, wrong;
 };
-void report(char const* what, device_array<tally> const& counts) {
+void report(char const* what, device::array<tally> const& counts) {
   tally sum{0, 0};
   for (tally const& t : counts.download()) sum = {sum.compared + t.compared, sum.wrong + t.wrong};
   if (sum.compared == 0) std::printf("%s: this chip has no such instruction\n", what);
@@ -158,10 +157,10 @@ bool same(float a, float b) {
 }
 
 void compare_sums() {
-  device_array<sums> out(lanes);
-  device_array<int> directed(1);
+  device::array<sums> out(lanes);
+  device::array<int> directed(1);
   compute_sums<<<blocks, threads>>>(out.data, directed.data);
-  need(hipGetLastError(), "compute_sums");
+  device::check(LOFT_RUNTIME(GetLastError)(), "compute_sums");
   auto const found = out.download();
   bool const has_directed = directed.download()[0] != 0;
   long long wrong = 0;
@@ -189,8 +188,8 @@ __global__ void compare_reciprocals(tally* out, std::uint32_t flip) {
   tally t{0, 0};
   for (std::uint32_t bits = 1 + lane; bits <= loft::detail::float_infinity; bits += lanes) {
     float const x = loft::bit_cast<float>(bits);
-    std::uint32_t const quotient = loft::bit_cast<std::uint32_t>(exact::divide(1.0f, x));
-    std::uint32_t const found = loft::bit_cast<std::uint32_t>(exact::reciprocal(x));
+    std::uint32_t const quotient = loft::bit_cast<std::uint32_t>(loft::exact::divide(1.0f, x));
+    std::uint32_t const found = loft::bit_cast<std::uint32_t>(loft::exact::reciprocal(x));
     ++t.compared;
     t.wrong += found != (loft::detail::min(quotient, loft::detail::float_infinity - 1) ^ flip) ? 1 : 0;
   }
@@ -216,7 +215,7 @@ __global__ void compare_stochastic(tally* out, double* mean) {
 
 template <class F>
 void compare_format(std::uint32_t flip) {
-  device_array<tally> out(lanes);
+  device::array<tally> out(lanes);
   std::printf("%s\n", loft::describe<F>().text);
   compare_encode<F><<<blocks, threads>>>(out.data, flip);
   report("  encode_pair", out);
@@ -232,20 +231,16 @@ void compare_format(std::uint32_t flip) {
 
 int main(int argc, char** argv) {
   std::uint32_t const flip = argc > 1 && std::strcmp(argv[1], "control") == 0 ? 1 : 0;
-  int devices = 0;
-  if (hipGetDeviceCount(&devices) != hipSuccess || devices == 0) {
-    std::printf("no GPU\n");
-    return 2;
-  }
+  if (!device::has()) return 2;
   loft::type_list<loft::e2m1, loft::e2m3, loft::e3m2, loft::e4m3, loft::ue4m3, loft::e5m2, loft::e4m3fnuz,
                   loft::e5m2fnuz>::for_each([=]<class F>(F) { compare_format<F>(flip); });
-  device_array<tally> out(lanes);
+  device::array<tally> out(lanes);
   compare_exchange<<<blocks, threads>>>(out.data, flip);
   report("exchange", out);
   compare_sums();
   compare_reciprocals<<<blocks, threads>>>(out.data, flip);
   report("reciprocal", out);
-  device_array<double> means(lanes);
+  device::array<double> means(lanes);
   compare_stochastic<<<blocks, threads>>>(out.data, means.data);
   report("hardware_stochastic_e2m1x4", out);
   double sum = 0;
@@ -254,7 +249,7 @@ int main(int argc, char** argv) {
     std::printf("hardware_stochastic_e2m1x4: the mean of 2.25 is %f\n", sum / lanes);
     ++failures;
   }
-  need(hipDeviceSynchronize(), "at the end");
+  device::wait("the end");
   std::printf("%lld failures\n", failures);
   return failures == 0 ? 0 : 1;
 }

@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "adamw.hpp"
+#include "char_gpt/training/adamw.hpp"
 #include "normal_values.hpp"
 
 using namespace char_gpt;

@@ -10,5 +10,5 @@ int main() {
   using rule = loft::ms_eden<16>;
 #endif
   float const values[16] = {};
-  return loft::quantize_block(values, 16, loft::operand<loft::nvfp4, rule>{}).scale;
+  return loft::quantize_block(values, 16, loft::operand<loft::nvfp4, rule>{}, loft::tensor_scale{}).scale;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan describes a network, not an operand.
-// expect: fake_quantize: this describes no operand; a plan has recipes
+// expect: this describes no operand; a plan has recipes
 #include <loft/recipes.hpp>
 
 int main() {

@@ -10,5 +10,5 @@ int main() {
   using format = loft::mxfp4;
 #endif
   float const values[16] = {};
-  return loft::quantize_block(values, 16, loft::operand<format, loft::ocp_floor>{}).scale;
+  return loft::quantize_block(values, 16, loft::operand<format, loft::ocp_floor>{}, loft::tensor_scale{}).scale;
 }

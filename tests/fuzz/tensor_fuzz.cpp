@@ -127,7 +127,7 @@ struct packed {
     require(loft::codes_bytes<B>(r, c) == static_cast<std::int64_t>(code_bytes), "codes_bytes is the documented size");
     require(loft::scale_count<B, Layout>(r, c) == places, "scale_count is the documented size");
   }
-  loft::quantized_view<B> view() { return {codes.get(), scales.get(), &tensor_scale, rows, cols}; }
+  loft::quantized_view<B, Layout> view() { return {codes.get(), scales.get(), &tensor_scale, rows, cols}; }
   bool untouched() const {
     auto const* bytes = reinterpret_cast<std::uint8_t const*>(scales.get());
     bool clean = tensor_scale == -77;
@@ -211,10 +211,10 @@ void run(reader& bytes, Operand how) {
   require((faked == status::ok) == writable, "fake_quantize accepts exactly what is documented");
   if (done != status::ok || empty) return;
   std::vector<float> decoded(static_cast<std::size_t>(rows * cols), -5.0f);
-  loft::quantized_view<B const> const stored = view;
-  require(loft::dequantize(stored, loft::matrix_view<float>{decoded.data(), rows, cols, cols}, how, range) ==
-              status::ok,
-          "what was quantized can be decoded");
+  loft::quantized_view<B const, Layout> const stored = view;
+  require(
+      loft::dequantize(stored, loft::matrix_view<float>{decoded.data(), rows, cols, cols}, how, range) == status::ok,
+      "what was quantized can be decoded");
   for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t c = 0; c < cols; ++c) {
       bool const inside = r >= range.first && r < end;

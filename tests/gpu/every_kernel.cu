@@ -13,13 +13,13 @@ using namespace gpu_tests;
 
 template <class Format, class Layout>
 struct output {
-  exact_memory<std::uint8_t> codes;
-  exact_memory<code<typename Format::scale>> scales;
-  exact_memory<float> factor{1};
+  device::array<std::uint8_t> codes;
+  device::array<code<typename Format::scale>> scales;
+  device::array<float> factor{1, 0};
   std::int64_t rows, cols;
   output(std::int64_t r, std::int64_t c)
-      : codes(codes_bytes<Format>(r, c)), scales(scale_count<Format, Layout>(r, c)), rows{r}, cols{c} {}
-  quantized_view<Format, Layout> view() { return {codes.data, scales.data, factor.data, rows, cols}; }
+      : codes(codes_bytes<Format>(r, c), 0), scales(scale_count<Format, Layout>(r, c), 0), rows{r}, cols{c} {}
+  quantized_view<Format> view() { return {codes.data, scales.data, factor.data, rows, cols}; }
 };
 
 void served(status s, char const* what) { expect(s == status::ok, what); }
@@ -28,12 +28,12 @@ template <class T, class Layout, class Operand>
 void one(std::int64_t rows, std::int64_t cols, int offset, Operand const& how) {
   using format = typename Operand::format;
   constexpr bool both_ways = !detail::rotates<Operand> || format::shape.rows == 1;
-  exact_memory<T> in(rows * cols + offset);
-  exact_memory<float> out(rows * cols);
+  device::array<T> in(rows * cols + offset, 0);
+  device::array<float> out(rows * cols, 0);
   output<format, Layout> along(rows, cols), across(cols, rows);
   std::int64_t const bytes = cuda::workspace_bytes<Operand, Operand>();  // of quantize_both
-  exact_memory<unsigned char> workspace(bytes);
-  exact_memory<std::uint64_t> seed(2);
+  device::array<unsigned char> workspace(bytes, 0);
+  device::array<std::uint64_t> seed(2, 0);
   cuda::context where{stream()};
   where.workspace = workspace.data;
   where.workspace_bytes = bytes;
@@ -66,38 +66,37 @@ template <class T>
 void norms(std::vector<std::int64_t> const& counts) {
   current = "norms";
   std::vector<cuda::norm_item<T>> items;
-  std::vector<exact_memory<T>*> memories;
+  std::vector<device::array<T>> memories;
   for (std::int64_t const count : counts) {
-    memories.push_back(new exact_memory<T>(count + 1));
-    items.push_back({memories.back()->data + items.size() % 2, count});
+    memories.emplace_back(count + 1, 0);
+    items.push_back({memories.back().data + items.size() % 2, count});
   }
   int const size = static_cast<int>(items.size());
   std::int64_t const chunks = cuda::plan_norms(items.data(), size), bytes = cuda::norm_workspace_bytes(size, chunks);
-  device_copy<cuda::norm_item<T>> const list(items);
-  exact_memory<unsigned char> workspace(bytes);
-  exact_memory<norm_partial> out(size);
+  device::array<cuda::norm_item<T>> const list(items);
+  device::array<unsigned char> workspace(bytes, 0);
+  device::array<norm_partial> out(size, 0);
   cuda::context where{stream()};
   where.workspace = workspace.data;
   where.workspace_bytes = bytes;
   served(cuda::partial_norms(list.data, size, chunks, out.data, where), "norms");
   check(cudaStreamSynchronize(stream()));
-  for (auto* const memory : memories) delete memory;
 }
 
 template <class Operand>
 void with_norm(std::int64_t count, Operand const& how) {
   current = "quantize_with_norm";
   using format = typename Operand::format;
-  exact_memory<bf16_t> in(count);
+  device::array<bf16_t> in(count, 0);
   output<format, row_major> out(1, count);
-  exact_memory<norm_partial> norm(1);
+  device::array<norm_partial> norm(1, 0);
   std::int64_t const chunks = (count + norm_order::chunk - 1) / norm_order::chunk;
   std::int64_t const bytes = cuda::workspace_bytes<Operand>() + cuda::norm_workspace_bytes(1, chunks);
-  exact_memory<unsigned char> workspace(bytes);
+  device::array<unsigned char> workspace(bytes, 0);
   cuda::context where{stream()};
   where.workspace = workspace.data;
   where.workspace_bytes = bytes;
-  exact_memory<std::uint64_t> seed(2);
+  device::array<std::uint64_t> seed(2, 0);
   where.seed = seed.data;
   served(
       cuda::quantize_with_norm(matrix_view<bf16_t const>{in.data, 1, count, count}, out.view(), how, norm.data, where),
@@ -109,8 +108,8 @@ template <class Rotation>
 void rotations(Rotation const& rotation) {
   current = "rotate";
   constexpr std::int64_t cols = Rotation::size * 2;
-  exact_memory<bf16_t> in(33 * cols + 1);
-  exact_memory<std::uint64_t> seed(2);
+  device::array<bf16_t> in(33 * cols + 1, 0);
+  device::array<std::uint64_t> seed(2, 0);
   cuda::context where{stream()};
   where.seed = seed.data;
   for (int const offset : {0, 1}) {
@@ -124,7 +123,7 @@ void rotations(Rotation const& rotation) {
 }  // namespace
 
 int main() {
-  if (!has_device()) return 2;
+  if (!device::has()) return 2;
   shapes("mxfp4", operand<mxfp4>{});
   shapes("mxfp6", operand<mxfp6_e2m3>{});
   shapes("mxfp8", operand<mxfp8_e4m3>{});

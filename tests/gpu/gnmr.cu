@@ -5,7 +5,8 @@
 //
 // nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude tests/gpu/gnmr.cu -o gnmr && ./gnmr
 // Exit code 0 where all agrees, 1 where something differs, 2 without a GPU.
-#include "loft/cuda.hpp"
+#include "loft/gpu/cuda.hpp"
+#include "loft/gpu/gnmr.hpp"
 
 #include <chrono>
 #include <span>
@@ -40,10 +41,10 @@ template <class Controller, class Norm>
 struct on_device {
   Controller controller;
   std::size_t count;
-  device_copy<gnmr_unit> units;
-  device_copy<Norm> norms;
-  device_copy<double> risks;
-  device_copy<std::uint8_t> report, active;
+  device::array<gnmr_unit> units;
+  device::array<Norm> norms;
+  device::array<double> risks;
+  device::array<std::uint8_t> report, active;
 
   on_device(Controller const& c, std::size_t n)
       : controller{c},
@@ -67,14 +68,14 @@ struct on_device {
     check(cudaMemsetAsync(active.data, 0xa5, count + guard, stream()));
   }
   status step(std::vector<Norm> const& now, doubles const& user) {
-    norms.set(now.data(), count);
-    if (!user.empty()) risks.set(user.data(), count);
+    norms.upload(now.data(), count);
+    if (!user.empty()) risks.upload(user.data(), count);
     poison();
     return cuda::gnmr_step(controller, memory(!user.empty()), {stream()});
   }
   gnmr_report get_report() const {
     gnmr_report result;
-    bytes const raw = report.get(sizeof result);
+    bytes const raw = report.download(sizeof result);
     std::memcpy(static_cast<void*>(&result), raw.data(), sizeof result);
     return result;
   }
@@ -94,10 +95,10 @@ gnmr_report step_on_host(Controller const& controller, std::vector<gnmr_unit>& u
 template <class Controller, class Norm>
 int differences(on_device<Controller, Norm> const& device, std::vector<gnmr_unit> const& units,
                 gnmr_report const& report, bytes const& flags) {
-  auto const got = device.units.get(units.size());
+  auto const got = device.units.download(units.size());
   int result = units.empty() || std::memcmp(got.data(), units.data(), units.size() * sizeof(gnmr_unit)) == 0 ? 0 : 1;
   result += same_report(device.get_report(), report) ? 0 : 1;
-  return result + (device.active.get(units.size() + guard) == flags ? 0 : 1);
+  return result + (device.active.download(units.size() + guard) == flags ? 0 : 1);
 }
 
 struct sequence {
@@ -196,10 +197,10 @@ struct stepped_on_device {
   template <class Action>
   gnmr_report step(std::vector<gnmr_unit>& units, doubles const& norms, Action&& act) const {
     on_device<Controller, double> device{controller, units.size()};
-    device.units.set(units.data(), units.size());
+    device.units.upload(units.data(), units.size());
     expect(device.step(norms, {}) == status::ok, "a step is refused");
-    units = device.units.get(units.size());
-    bytes const active = device.active.get(units.size());
+    units = device.units.download(units.size());
+    bytes const active = device.active.download(units.size());
     for (std::size_t i = 0; i < units.size(); ++i)
       if (active[i] == 1) act(static_cast<std::int64_t>(i), units[i].risk);
     return device.get_report();
@@ -224,16 +225,17 @@ void refusals() {
   group const g{"refusals"};
   gnmr_options const good{};
   on_device<gnmr<>, double> device{gnmr<>{good}, 3};
-  device.norms.set(doubles{1, 2, 3}.data(), 3);
+  device.norms.upload(doubles{1, 2, 3}.data(), 3);
   auto const refused = [&](char const* what, gnmr_options const& o, cuda::gnmr_memory<double> m, status right) {
     current = what;
     device.poison();
     expect(cuda::gnmr_step(gnmr<>{o}, m, {stream()}) == right, "another status");
     check(cudaGetLastError());
     std::vector<gnmr_unit> const fresh(3);
-    expect(std::memcmp(device.units.get(3).data(), fresh.data(), 3 * sizeof(gnmr_unit)) == 0, "units were changed");
-    expect(device.report.get(sizeof(gnmr_report)) == bytes(sizeof(gnmr_report), 0xa5), "a report was written");
-    expect(device.active.get(3 + guard) == bytes(3 + guard, 0xa5), "flags were written");
+    expect(std::memcmp(device.units.download(3).data(), fresh.data(), 3 * sizeof(gnmr_unit)) == 0,
+           "units were changed");
+    expect(device.report.download(sizeof(gnmr_report)) == bytes(sizeof(gnmr_report), 0xa5), "a report was written");
+    expect(device.active.download(3 + guard) == bytes(3 + guard, 0xa5), "flags were written");
   };
   auto const m = device.memory(false);
   auto const with = [&](auto change) {
@@ -257,7 +259,8 @@ void refusals() {
           status::misaligned_pointer);
   current = "the control: a good step";
   expect(cuda::gnmr_step(gnmr<>{good}, m, {stream()}) == status::ok, "a good step is refused");
-  expect(device.get_report().outcome == status::ok && device.units.get(3)[2].steps == 1, "a good step did nothing");
+  expect(device.get_report().outcome == status::ok && device.units.download(3)[2].steps == 1,
+         "a good step did nothing");
 }
 
 /// Norms and decisions of one training step in one captured graph, launched again with other gradients.
@@ -272,16 +275,16 @@ void captured_graph() {
     starts.push_back(total);
     total += (lengths.back() + 7) / 8 * 8;
   }
-  device_copy<bf16_t> const values{std::vector<bf16_t>(static_cast<std::size_t>(total))};
+  device::array<bf16_t> const values{std::vector<bf16_t>(static_cast<std::size_t>(total))};
   std::vector<cuda::norm_item<bf16_t>> list;
   for (int i = 0; i < tensors; ++i) {
     auto const at = static_cast<std::size_t>(i);
     list.push_back({values.data + starts[at], lengths[at]});
   }
   std::int64_t const chunks = cuda::plan_norms(list.data(), tensors);
-  device_copy<cuda::norm_item<bf16_t>> const items{list};
+  device::array<cuda::norm_item<bf16_t>> const items{list};
   std::int64_t const size = cuda::norm_workspace_bytes(tensors, chunks);
-  device_copy<std::uint8_t> const workspace{bytes(static_cast<std::size_t>(size))};
+  device::array<std::uint8_t> const workspace{bytes(static_cast<std::size_t>(size))};
   cuda::context where{stream()};
   where.workspace = workspace.data, where.workspace_bytes = size;
   gnmr_options const o{.max_active = 4, .lock_steps = 2};
@@ -336,7 +339,7 @@ void cost() {
       std::mt19937_64 random{n};
       doubles norms;
       for (std::size_t i = 0; i < n; ++i) norms.push_back(test::norm_of_kind("noise", i, 0, random));
-      device.norms.set(norms.data(), n);
+      device.norms.upload(norms.data(), n);
       auto const steps = [&](int count) {
         for (int i = 0; i < count; ++i)
           if (cuda::gnmr_step(device.controller, device.memory(false), {stream()}) != status::ok) std::exit(1);
@@ -354,7 +357,7 @@ void cost() {
 }  // namespace
 
 int main() {
-  if (!has_device()) return 2;
+  if (!device::has()) return 2;
   auto const start = std::chrono::steady_clock::now();
   for (std::size_t const units : {0, 1, 3, 33}) compare_sequences(units, 3, 200);
   compare_sequences(1000, 3, 200);

@@ -9,11 +9,10 @@
 #include <random>
 #include <vector>
 
-#include "../device/device_array.hpp"
+#include "../../examples/device_memory.hpp"
 #include "loft/loft.hpp"
 
 using namespace loft;
-using namespace device_tests;
 
 namespace {
 
@@ -42,11 +41,10 @@ long failures = 0;
 
 template <class Job>
 void compare(char const* what, arena const& start, Job job) {
-  device_array<arena> device(1);
-  device.upload({start});
-  run<<<1, 1>>>(device.data, job);
-  need(cudaGetLastError(), what);
-  std::vector<arena> got = device.download(), expected{start};
+  device::array<arena> const memory(&start, 1);
+  run<<<1, 1>>>(memory.data, job);
+  device::check(cudaGetLastError(), what);
+  std::vector<arena> got = memory.download(), expected{start};
   expected[0].outcome = job(expected[0]);
   bool const equal = std::memcmp(&got[0], &expected[0], sizeof(arena)) == 0;
   bool const changed = std::memcmp(&got[0], &start, sizeof(arena)) != 0;
@@ -123,6 +121,7 @@ struct ratio {
 }  // namespace
 
 int main() {
+  if (!device::has()) return 2;
   static arena start{};
   std::mt19937_64 random{29};
   std::normal_distribution<float> normal;

@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "../../examples/device_memory.hpp"
 #include "loft/cuda.hpp"
 #include "loft/loft.hpp"
 
@@ -27,11 +28,7 @@ using namespace loft;
 inline long compared = 0, failures = 0;
 inline std::string current = "the start";  // what is tried, for messages
 
-inline void check(cudaError_t error) {
-  if (error == cudaSuccess) return;
-  std::printf("FAIL %s: %s\n", current.c_str(), cudaGetErrorString(error));
-  std::exit(1);
-}
+inline void check(cudaError_t error) { device::check(error, current.c_str()); }
 
 inline void expect(bool right, char const* what, long weight = 1) {
   compared += weight;
@@ -52,16 +49,10 @@ struct group {
   group(group const&) = delete;
 };
 
-/// Exit code 2 where there is no GPU, else the exit code of the program.
+/// The exit code of a program that had a GPU.
 inline int report() {
   std::printf("%ld results compared, %ld failures\n", compared, failures);
   return failures == 0 && compared != 0 ? 0 : 1;
-}
-inline bool has_device() {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) == cudaSuccess && devices != 0) return true;
-  std::printf("no CUDA device\n");
-  return false;
 }
 
 /// The stream of all calls: one of its own, which does not wait for the default stream.
@@ -76,50 +67,13 @@ inline cudaStream_t stream() {
 
 /// Device memory that grows and is used again.
 struct arena {
-  unsigned char* data = nullptr;
-  std::size_t capacity = 0;
+  device::array<unsigned char> memory;
   unsigned char* take(std::size_t bytes) {
-    if (bytes <= capacity) return data;
-    check(cudaFree(data));
-    capacity = bytes * 3 / 2 + 4096;
-    check(cudaMalloc(&data, capacity));
-    return data;
-  }
-};
-
-/// `count` numbers of device memory, zero and no more than that: nothing beside it is anybody's.
-template <class T>
-struct exact_memory {
-  T* data = nullptr;
-  explicit exact_memory(std::int64_t count) {
-    auto const bytes = static_cast<std::size_t>(std::max<std::int64_t>(1, count)) * sizeof(T);
-    check(cudaMalloc(&data, bytes));
-    check(cudaMemset(data, 0, bytes));
-  }
-  ~exact_memory() { cudaFree(data); }
-  exact_memory(exact_memory const&) = delete;
-};
-
-/// Device memory with numbers of the host, for the life of this object.
-template <class T>
-struct device_copy {
-  T* data = nullptr;
-  explicit device_copy(std::vector<T> const& from) : device_copy(from.data(), from.size()) {}
-  device_copy(T const* from, std::size_t count) {
-    check(cudaMalloc(&data, std::max<std::size_t>(1, count) * sizeof(T)));
-    set(from, count);
-  }
-  ~device_copy() { cudaFree(data); }
-  device_copy(device_copy const&) = delete;
-  void set(T const* from, std::size_t count) {
-    check(cudaMemcpyAsync(data, from, count * sizeof(T), cudaMemcpyHostToDevice, stream()));
-    check(cudaStreamSynchronize(stream()));
-  }
-  std::vector<T> get(std::size_t count) const {
-    std::vector<T> result(count);
-    check(cudaMemcpyAsync(result.data(), data, count * sizeof(T), cudaMemcpyDeviceToHost, stream()));
-    check(cudaStreamSynchronize(stream()));
-    return result;
+    if (static_cast<std::int64_t>(bytes) > memory.size) {
+      memory = {};
+      memory = device::array<unsigned char>(static_cast<std::int64_t>(bytes * 3 / 2 + 4096));
+    }
+    return memory.data;
   }
 };
 

@@ -137,12 +137,12 @@ void decode(char const* what, Operand const& how) {
     auto const coded = answer_of<Layout>(matrix_view<float const>{values.data(), e.rows, e.cols, e.cols}, how);
     float scale = coded.tensor_scale;
     std::vector<float> floats(values.size());
-    quantized_view<format const, Layout> const host{coded.codes.data(), coded.scales.data(), &scale, e.rows, e.cols};
+    quantized_view<format const> const host{coded.codes.data(), coded.scales.data(), &scale, e.rows, e.cols};
     if (dequantize(host, matrix_view<float>{floats.data(), e.rows, e.cols, e.cols}, how) != status::ok) std::exit(1);
-    device_copy<code<typename format::scale>> const scales(coded.scales);
-    device_copy<std::uint8_t> const codes(coded.codes);
-    device_copy<float> const tensor_scale(&scale, 1);
-    quantized_view<format const, Layout> const in{codes.data, scales.data, tensor_scale.data, e.rows, e.cols};
+    device::array<code<typename format::scale>> const scales(coded.scales);
+    device::array<std::uint8_t> const codes(coded.codes);
+    device::array<float> const tensor_scale(&scale, 1);
+    quantized_view<format const> const in{codes.data, scales.data, tensor_scale.data, e.rows, e.cols};
     image parts;
     std::int64_t const at = parts.add(e.rows * e.cols * static_cast<std::int64_t>(sizeof(T)), 256, 0);
     name_case(what, e, memory_shapes[0]);
@@ -168,8 +168,8 @@ template <class T>
 void compare_norms(std::vector<cuda::norm_item<T>>& items, std::vector<norm_partial> const& right) {
   auto const count = static_cast<int>(items.size());
   std::int64_t const chunks = cuda::plan_norms(items.data(), count), bytes = cuda::norm_workspace_bytes(count, chunks);
-  device_copy<cuda::norm_item<T>> const list(items);
-  device_copy<unsigned char> const workspace(zeros(bytes));
+  device::array<cuda::norm_item<T>> const list(items);
+  device::array<unsigned char> const workspace(zeros(bytes));
   image parts;
   std::int64_t const out = parts.add(count * static_cast<std::int64_t>(sizeof(norm_partial)), 16, 8);
   compare_image(
@@ -179,7 +179,7 @@ void compare_norms(std::vector<cuda::norm_item<T>>& items, std::vector<norm_part
                                    context_of(workspace.data, bytes, {}));
       },
       [&](unsigned char* base) { std::memcpy(base + out, right.data(), right.size() * sizeof(norm_partial)); });
-  auto const left = workspace.get(static_cast<std::size_t>(bytes));
+  auto const left = workspace.download(static_cast<std::size_t>(bytes));
   expect(std::all_of(left.begin(), left.begin() + count * static_cast<std::ptrdiff_t>(sizeof(gpu::norm_counters)),
                      [](unsigned char c) { return c == 0; }),
          "counters are zero again");
@@ -194,7 +194,7 @@ void norms_of_lists(char const* what) {
                                 3,    300001, 98304, 0,    12345, 131072, 131073, 524288, 0};
   for (content const kind : {content::plain, content::tame, content::wild, content::poisoned}) {
     auto const values = numbers<T>(1, 1 << 21, 9, kind);
-    device_copy<T> const device(values);
+    device::array<T> const device(values);
     std::vector<cuda::norm_item<T>> items;
     std::vector<norm_partial> right;
     std::int64_t at = 0;
@@ -213,7 +213,7 @@ void norms_of_many(char const* what, int count) {
   group const g(what);
   current = what;
   auto const values = numbers<T>(1, 1 << 20, 19, content::poisoned);
-  device_copy<T> const device(values);
+  device::array<T> const device(values);
   std::vector<cuda::norm_item<T>> items;
   std::vector<norm_partial> right;
   for (int i = 0; i < count; ++i) {
@@ -239,7 +239,7 @@ void norm_beside_codes(char const* what, Operand const& how, Operand const& give
     auto const in = place(values, e.rows, e.cols, memory_shapes[0]);
     std::int64_t const chunks = (e.rows * e.cols + norm_order::chunk - 1) / norm_order::chunk;
     std::int64_t const bytes = cuda::workspace_bytes<Operand>() + cuda::norm_workspace_bytes(1, chunks);
-    device_copy<unsigned char> const workspace(zeros(bytes));
+    device::array<unsigned char> const workspace(zeros(bytes));
     image parts;
     quantized_parts<format, row_major> const out(parts, e.rows, e.cols, 0);
     std::int64_t const at = parts.add(sizeof(norm_partial), 16, 8);
@@ -274,8 +274,8 @@ void replay() {
   auto const in = place(values, rows, cols, memory_shapes[0]);
   std::uint64_t words[2] = {1, 1};
   float value = 1;
-  device_copy<std::uint64_t> seed(words, 2);
-  device_copy<float> amax(&value, 1);
+  device::array<std::uint64_t> seed(words, 2);
+  device::array<float> amax(&value, 1);
   on_device d;
   d.seed = seed.data;
   d.amax = amax.data;
@@ -283,7 +283,7 @@ void replay() {
   image parts;
   quantized_parts<nvfp4, row_major> const out(parts, rows, cols, 0);
   std::int64_t const workspace = parts.add_ignored(bytes);
-  device_copy<unsigned char> const memory(zeros(parts.size));
+  device::array<unsigned char> const memory(zeros(parts.size));
   cudaGraph_t graph{};
   cudaGraphExec_t ready{};
   check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
@@ -295,8 +295,8 @@ void replay() {
     words[0] = 1000 + static_cast<std::uint64_t>(step);
     words[1] = 7u - static_cast<std::uint64_t>(step);
     value = 2.0f + static_cast<float>(step);
-    seed.set(words, 2);
-    amax.set(&value, 1);
+    seed.upload(words, 2);
+    amax.upload(&value, 1);
     auto const right = answer_of<row_major>(matrix_view<bf16_t const>{values.data(), rows, cols, cols},
                                             reseed(how{{value}}, words[0], words[1]));
     compare_image(
@@ -524,7 +524,7 @@ void control() {
 }  // namespace
 
 int main() {
-  if (!has_device()) return 2;
+  if (!device::has()) return 2;
   control();
   {
     group const g("refusals");

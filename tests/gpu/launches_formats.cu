@@ -32,12 +32,12 @@ void decode_all(char const* what, Operand const& how = {}) {
     quantized_view<format const> const host{coded.codes.data(), coded.scales.data(), &scale, e.rows, e.cols};
     std::vector<float> floats(values.size());
     if (dequantize(host, matrix_view<float>{floats.data(), e.rows, e.cols, e.cols}, how) != status::ok) std::exit(1);
-    device_copy<code<typename format::scale>> const scales(coded.scales);
-    device_copy<float> const tensor_scale(&scale, 1);
+    device::array<code<typename format::scale>> const scales(coded.scales);
+    device::array<float> const tensor_scale(&scale, 1);
     for (int const shift : {0, 1}) {
       std::vector<std::uint8_t> shifted(static_cast<std::size_t>(shift));
       shifted.insert(shifted.end(), coded.codes.begin(), coded.codes.end());
-      device_copy<std::uint8_t> const codes(shifted);
+      device::array<std::uint8_t> const codes(shifted);
       quantized_view<format const> const in{codes.data + shift, scales.data, tensor_scale.data, e.rows, e.cols};
       for (auto const& m : memory_shapes) {
         if (shift != 0 && m.pad == 0) continue;
@@ -84,7 +84,7 @@ void one_format_by_columns(char const* what) {
 }  // namespace
 
 int main() {
-  if (!has_device()) return 2;
+  if (!device::has()) return 2;
   all_block_formats::for_each([]<class B>(B) { one_format<B>(describe<B>().text); });
   one_format<square<mxfp4, 32>>("square<mxfp4, 32>");
   one_format<square<mxfp4, 16>>("square<mxfp4, 16>");

@@ -53,18 +53,16 @@ __global__ void count_differences(matrix_view<T const> in, std::uint8_t const* c
   }
 }
 
-using big_memory = exact_memory<unsigned char>;
-
 template <class Layout, class Operand, class T>
 number_of_differences differences_of(matrix_view<T const> in, unsigned char const* codes, void const* scales,
                                      Operand const& how, tensor_scale t) {
   number_of_differences zero = 0;
-  device_copy<number_of_differences> found(&zero, 1);
+  device::array<number_of_differences> found(&zero, 1);
   using scale = code<typename Operand::format::scale>;
   count_differences<Layout>
       <<<4096, 128, 0, stream()>>>(in, codes, static_cast<scale const*>(scales), how, t, found.data);
   check(cudaGetLastError());
-  return found.get(1)[0];
+  return found.download(1)[0];
 }
 
 /// `shift`: bytes that the codes are off their alignment; with some the kernel for tiles serves.
@@ -78,9 +76,7 @@ void large(char const* what, matrix_view<T const> in, Operand const& how, int sh
   using scale = code<typename format::scale>;
   std::int64_t const bytes = codes_bytes<format>(in.rows, in.cols);
   std::int64_t const size = scale_count<format, Layout>(in.rows, in.cols) * static_cast<std::int64_t>(sizeof(scale));
-  big_memory const codes(bytes + shift), scales(size);
-  check(cudaMemsetAsync(codes.data, 0xa5, static_cast<std::size_t>(bytes + shift), stream()));
-  check(cudaMemsetAsync(scales.data, 0xa5, static_cast<std::size_t>(size), stream()));
+  device::array<unsigned char> const codes(bytes + shift), scales(size);
   unsigned char* const first = codes.data + shift;
   quantized_view<format, Layout> const out{first, reinterpret_cast<scale*>(scales.data), nullptr, in.rows, in.cols};
   Operand given = how;
@@ -112,13 +108,12 @@ void large_norm(bf16_t const* values, std::int64_t count) {
   norm_partial const right = partial_norm(host.data(), count);
   std::vector<cuda::norm_item<bf16_t>> items{{values, count, 0}};
   std::int64_t const chunks = cuda::plan_norms(items.data(), 1), bytes = cuda::norm_workspace_bytes(1, chunks);
-  device_copy<cuda::norm_item<bf16_t>> const list(items);
-  device_copy<unsigned char> const workspace(std::vector<unsigned char>(static_cast<std::size_t>(bytes)));
-  norm_partial const none{};
-  device_copy<norm_partial> const out(&none, 1);
+  device::array<cuda::norm_item<bf16_t>> const list(items);
+  device::array<unsigned char> const workspace(bytes, 0);
+  device::array<norm_partial> const out(1);
   status const s = cuda::partial_norms(list.data, 1, chunks, out.data, context_of(workspace.data, bytes, {}));
   expect(s == status::ok, message(s));
-  expect(out.get(1)[0] == right, "the norm differs", static_cast<long>(count));
+  expect(out.download(1)[0] == right, "the norm differs", static_cast<long>(count));
 }
 
 // ---- lanes
@@ -148,14 +143,11 @@ void in_lanes(char const* what, Operand const& how) {
     current = std::string(what) + ", lanes: " + std::to_string(Lanes);
     constexpr std::int64_t rows = 96, cols = 4096, count = rows * cols;
     auto const values = numbers<T>(rows, cols, 41, content::wild);
-    device_copy<T> const in(values);
+    device::array<T> const in(values);
     tensor_scale t{};
     if constexpr (has_tensor_scale<format>) t = tensor_scale_for<format>(900.0f, detail::tensor_range<Operand>());
-    std::int64_t const scales = scale_count<format>(rows, cols);
-    std::vector<unsigned char> const poison(static_cast<std::size_t>(codes_bytes<format>(rows, cols)), 0xa5);
-    device_copy<unsigned char> const codes(poison);
-    std::vector<code<typename format::scale>> const some(static_cast<std::size_t>(scales));
-    device_copy<code<typename format::scale>> const scale(some);
+    device::array<unsigned char> const codes(codes_bytes<format>(rows, cols));
+    device::array<code<typename format::scale>> const scale(scale_count<format>(rows, cols));
     std::int64_t const threads = (count / part + 127) / 128;
     quantize_in_lanes<Operand, Lanes>
         <<<static_cast<unsigned>(threads), 128, 0, stream()>>>(in.data, count, how, t, codes.data, scale.data);
@@ -198,7 +190,7 @@ void lanes() {
 
 /// Numbers over all of a memory, as a matrix.
 template <class T = bf16_t>
-matrix_view<T const> filled(big_memory const& memory, std::int64_t rows, std::int64_t cols) {
+matrix_view<T const> filled(device::array<unsigned char> const& memory, std::int64_t rows, std::int64_t cols) {
   auto* const values = reinterpret_cast<T*>(memory.data);
   fill<<<4096, 256, 0, stream()>>>(values, rows * cols);
   check(cudaGetLastError());
@@ -209,7 +201,7 @@ matrix_view<T const> filled(big_memory const& memory, std::int64_t rows, std::in
 void large_tensors() {
   constexpr std::int64_t count = (std::int64_t{1} << 31) + 64, rows = 65568, cols = 32768;
   static_assert(rows * cols > count && rows % 32 == 0);
-  big_memory const memory(rows * cols * static_cast<std::int64_t>(sizeof(bf16_t)));
+  device::array<unsigned char> const memory(rows * cols * static_cast<std::int64_t>(sizeof(bf16_t)));
   auto const row = filled(memory, 1, count);
   large("large, mxfp4, one row", row, operand<mxfp4>{});
   operand<mxfp4, ocp_floor, stochastic<8>> const random{{}, {1, 2}};
@@ -217,7 +209,7 @@ void large_tensors() {
   large("large, mxfp4, short rows, stochastic<8>", short_rows, random);
   large("large, mxfp4, short rows, tiles", short_rows, random, 8);
   // Tensors so large that threads take several turns, in the ways that only stochastic rounding has.
-  device_copy<std::uint64_t> const seed(std::vector<std::uint64_t>{1, 2});
+  device::array<std::uint64_t> const seed(std::vector<std::uint64_t>{1, 2});
   matrix_view<bf16_t const> const part{row.data, 4099, 32768, 32768};
   large("large, mxfp4, stochastic<8>, seed on the device", part, random, 0, seed.data);
   large<tiled_128x4>("large, mxfp4, stochastic<8>, scales in tiles", part, random);
@@ -234,7 +226,7 @@ void large_tensors() {
 }  // namespace
 
 int main() {
-  if (!has_device()) return 2;
+  if (!device::has()) return 2;
   lanes();
   large_tensors();
   check(cudaDeviceSynchronize());

@@ -142,7 +142,7 @@ void compare_both(matrix_view<T const> in, First const& how, Second const& cols_
 /// A seed and a stream in device memory, and the operand or rotation that a call with them works with.
 struct seed_in_memory {
   std::uint64_t words[2] = {1ull << 60 | 7, 1ull << 33 | 5};
-  device_copy<std::uint64_t> memory{words, 2};
+  device::array<std::uint64_t> memory{words, 2};
 
   on_device given() const {
     on_device d;

@@ -58,7 +58,7 @@ constexpr int part_of() {
 }  // namespace
 
 int main() {
-  if (!has_device()) return 2;
+  if (!device::has()) return 2;
   for_each_recipe([](std::string_view name, auto const& plan) {
     using left = decltype(plan.main.fprop.left);
     if constexpr (part_of<std::remove_cvref_t<left>>() == LOFT_TEST_PART)

@@ -39,7 +39,7 @@ void with_amax(char const* what, Operand how) {
   known.rule.amax = 3.75f;
   all_matrices<T>(what, known);
   float const value = 3.75f;
-  device_copy<float> const amax(&value, 1);
+  device::array<float> const amax(&value, 1);
   on_device d;
   d.amax = amax.data;
   all_matrices<T>(what, known, how, d);
@@ -172,8 +172,8 @@ void two_outputs_from_memory() {
   group const g("both, seed and amax in device memory");
   std::uint64_t const words[2] = {77, 78};
   float const value = 5.5f;
-  device_copy<std::uint64_t> const seed(words, 2);
-  device_copy<float> const amax(&value, 1);
+  device::array<std::uint64_t> const seed(words, 2);
+  device::array<float> const amax(&value, 1);
   on_device d;
   d.seed = seed.data;
   d.amax = amax.data;
@@ -211,7 +211,7 @@ void run_all() {
 }  // namespace
 
 int main() {
-  if (!has_device()) return 2;
+  if (!device::has()) return 2;
   run_all();
   check(cudaDeviceSynchronize());
   return report();

@@ -12,13 +12,12 @@
 #include <thread>
 #include <vector>
 
-#include "../device/device_array.hpp"
+#include "../../examples/device_memory.hpp"
 #include "loft/block.hpp"
 #include "loft/block/describe.hpp"
 #include "loft/loft.hpp"
 
 using namespace loft;
-using namespace device_tests;
 
 namespace {
 
@@ -50,12 +49,12 @@ __global__ void encode_sweep(std::int64_t first, std::int64_t count, std::uint32
 template <Format F, overflow O, class R>
 void sweep(char const* what, std::int64_t total, std::uint32_t stride, R rounding) {
   std::int64_t const chunk = std::min<std::int64_t>(total, std::int64_t{1} << 28);
-  device_array<code<F>> codes(static_cast<std::size_t>(chunk));
+  device::array<code<F>> codes(chunk);
   for (std::int64_t first = 0; first < total; first += chunk) {
     std::int64_t const count = std::min(chunk, total - first);
-    need(cudaMemset(codes.data, 0xa5, codes.count * sizeof(code<F>)), "poison");
+    codes.fill(device::poison);
     encode_sweep<F, O><<<4096, 256>>>(first, count, stride, rounding, codes.data);
-    need(cudaGetLastError(), what);
+    device::check(cudaGetLastError(), what);
     auto const got = codes.download();
     std::vector<unsigned char> wrong(static_cast<std::size_t>(count));
     on_all_cores(count, [&, first](std::int64_t i) {
@@ -94,9 +93,9 @@ void one_format() {
   sweep<F, overflow::saturate>("stochastic<32>", count, stride, stochastic<32>{3, 5});
   if constexpr (F::spec.bits() <= 16) {
     constexpr std::uint32_t codes = 1u << F::spec.bits();
-    device_array<float> values(codes);
+    device::array<float> values(codes);
     decode_all<F><<<1, 256>>>(codes, values.data);
-    need(cudaGetLastError(), "decode");
+    device::check(cudaGetLastError(), "decode");
     auto const got = values.download();
     for (std::uint32_t c = 0; c < codes; ++c)
       failures += bit_cast<std::uint32_t>(got[c]) != bit_cast<std::uint32_t>(decode<F>(static_cast<code<F>>(c)));
@@ -135,13 +134,12 @@ void one_operand(char const* what, Operand how = {}) {
   auto const blocks = static_cast<std::int64_t>(values.size()) / size;
   tensor_scale t = detail::constant_of<Operand>();
   if constexpr (has_tensor_scale<format>) t = tensor_scale_for<format>(1000.0f);
-  device_array<float> input(values.size());
-  input.upload(values);
+  device::array<float> const input(values);
   for (int count : {size, format::shape.cols / 2 + 1}) {
     if (count % detail::rotation_size<Operand> != 0) continue;
-    device_array<block<format>> output(static_cast<std::size_t>(blocks));
+    device::array<block<format>> const output(blocks);
     quantize_blocks<<<static_cast<unsigned>((blocks + 63) / 64), 64>>>(input.data, blocks, count, how, t, output.data);
-    need(cudaGetLastError(), what);
+    device::check(cudaGetLastError(), what);
     auto const got = output.download();
     long differences = 0;
     for (std::int64_t i = 0; i < blocks; ++i) {
@@ -171,15 +169,15 @@ struct tensor_pair {
   std::vector<std::uint8_t> codes;
   std::vector<code<typename B::scale>> scales;
   std::vector<float> factor{1.0f};
-  device_array<std::uint8_t> device_codes;
-  device_array<code<typename B::scale>> device_scales;
-  device_array<float> device_factor;
+  device::array<std::uint8_t> device_codes;
+  device::array<code<typename B::scale>> device_scales;
+  device::array<float> device_factor;
 
   tensor_pair()
       : codes(static_cast<std::size_t>(codes_bytes<B>(rows, cols))),
         scales(static_cast<std::size_t>(scale_count<B>(rows, cols))),
-        device_codes(codes.size()),
-        device_scales(scales.size()),
+        device_codes(codes_bytes<B>(rows, cols)),
+        device_scales(scale_count<B>(rows, cols)),
         device_factor(1) {
     auto const values = hard_tensor(static_cast<std::size_t>(rows * cols));
     failures += quantize<operand<B>>(matrix_view<float const>{values.data(), rows, cols, cols}, host()) != status::ok;
@@ -188,7 +186,7 @@ struct tensor_pair {
     device_factor.upload(factor);
   }
   quantized_view<B> host() { return {codes.data(), scales.data(), factor.data(), rows, cols}; }
-  quantized_view<B> device() { return {device_codes.data, device_scales.data, device_factor.data, rows, cols}; }
+  quantized_view<B> on_gpu() { return {device_codes.data, device_scales.data, device_factor.data, rows, cols}; }
 };
 
 // dot on the GPU against matmul on the host, NaN blocks and huge values among the operands.
@@ -198,9 +196,9 @@ void one_product(char const* what, A const& how) {
   tensor_pair<B> left;
   tensor_pair<square<nvfp4, 16>> right;
   std::vector<float> expected(static_cast<std::size_t>(n * n));
-  device_array<float> out(expected.size());
-  products<<<n, n>>>(rows_of(left.device()), rows_of(right.device()), how, out.data);
-  need(cudaGetLastError(), what);
+  device::array<float> const out(n * n);
+  products<<<n, n>>>(rows_of(left.on_gpu()), rows_of(right.on_gpu()), how, out.data);
+  device::check(cudaGetLastError(), what);
   auto const got = out.download();
   failures += matmul(left.host(), right.host(), matrix_view<float>{expected.data(), n, n, n}, how) != status::ok;
   long differences = 0;
@@ -215,11 +213,7 @@ void one_product(char const* what, A const& how) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  int devices = 0;
-  if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-    std::printf("no CUDA device\n");
-    return 2;
-  }
+  if (!device::has()) return 2;
   all_formats::for_each([]<class F>(F) { one_format<F>(); });
   all_block_formats::for_each([]<class B>(B) {
     one_operand<operand<B>>(describe<B>().text);
@@ -253,7 +247,7 @@ int main(int argc, char** argv) {
     sweep<e2m1, overflow::saturate>("all floats", all, 1, nearest_even{});
     sweep<e8m0, overflow::saturate>("all floats", all, 1, nearest_even{});
   }
-  need(cudaDeviceSynchronize(), "at the end");
+  device::wait("the end");
   std::printf("%ld results compared, %ld failures\n", compared, failures);
   return failures == 0 ? 0 : 1;
 }

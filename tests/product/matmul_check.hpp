@@ -37,7 +37,7 @@ template <class B, class Layout = loft::row_major>
 any_buffers<B, Layout> quantized(content kind, std::int64_t rows, std::int64_t cols) {
   any_buffers<B, Layout> q(rows, cols);
   std::vector<float> const x = tensor(kind, {rows, cols});
-  REQUIRE(loft::quantize<loft::operand<B>>(test::view_of(x, {rows, cols}), q.view(), {}) == status::ok);
+  REQUIRE(loft::quantize(test::view_of(x, {rows, cols}), q.view(), loft::operand<B>{}) == status::ok);
   return q;
 }
 

@@ -72,7 +72,7 @@ TEST_CASE("within the bound of the product of what dequantize gives") {
     auto left = quantized<B>(content::ordinary, 7, 160), right = quantized<B>(content::mixed_sizes, 9, 160);
     auto const values = [](auto& q, std::int64_t rows) {
       std::vector<float> x(static_cast<std::size_t>(rows * 160));
-      REQUIRE(loft::dequantize<loft::operand<B>>(q.view(), into(x, rows, 160)) == status::ok);
+      REQUIRE(loft::dequantize(q.view(), into(x, rows, 160), loft::operand<B>{}) == status::ok);
       return operand_of(x, rows, 160);
     };
     operand_values const a = values(left, 7), b = values(right, 9);
@@ -208,20 +208,21 @@ TEST_CASE("operands that are not quantized: either side, both, in any strides, o
                   multiplied(test::view_of(as_floats, {9, 70}), q.view(), 9, 35, in_float)) == 0);
 }
 
-TEST_CASE("both scale layouts, and one of them on either side") {
+TEST_CASE("every scale layout, and one of them on either side") {
   loft::all_block_formats::for_each([]<class B>(B) {
     std::int64_t const m = 150, n = 20, k = 3 * B::shape.cols + 8;
-    using tiles = loft::tiled_128x4;
     auto left = quantized<B>(content::mixed_sizes, m, k);
     auto right = quantized<B>(content::ordinary, n, k);
-    auto left_tiled = quantized<B, tiles>(content::mixed_sizes, m, k);
-    auto right_tiled = quantized<B, tiles>(content::ordinary, n, k);
+    auto left_tiled = quantized<B, loft::tiled_128x4>(content::mixed_sizes, m, k);
+    auto right_by_columns = quantized<B, loft::col_major>(content::ordinary, n, k);
     auto const expected = multiplied(left.view(), right.view(), m, n, in_float);
-    auto const a = rows_of(left_tiled.view(), tiles{}), b = rows_of(right_tiled.view(), tiles{});
+    auto const a = left_tiled.view();
+    auto const b = right_by_columns.view();
     CHECK(differing(multiplied(a, b, m, n, in_float), expected) == 0);
     CHECK(differing(multiplied(a, right.view(), m, n, in_float), expected) == 0);
     CHECK(differing(multiplied(left.view(), b, m, n, in_float), expected) == 0);
-    CHECK(differing(multiplied(left_tiled.view(), b, m, n, in_float), expected) > 0);  // the control: the wrong layout
+    loft::quantized_view<B> const wrong{a.codes, a.scales, a.tensor_scale, m, k};  // the control: another layout
+    CHECK(differing(multiplied(wrong, b, m, n, in_float), expected) > 0);
   });
 }
 
@@ -271,7 +272,7 @@ TEST_CASE("a NaN scale makes its row or column NaN, the canonical one") {
       x[2 * 80 + 79] = -test::infinity;
       x[5 * 80 + 3] = test::not_a_number;
       any_buffers<B> q(6, 80);
-      REQUIRE(loft::quantize<loft::operand<B>>(test::view_of(x, {6, 80}), q.view()) == status::ok);
+      REQUIRE(loft::quantize(test::view_of(x, {6, 80}), q.view(), loft::operand<B>{}) == status::ok);
       auto zeros = quantized<loft::mxfp4>(content::zeros, 4, 80);
       for (auto const& out :
            {multiplied(q.view(), zeros.view(), 6, 4, in_float), multiplied(q.view(), zeros.view(), 6, 4, in_double),

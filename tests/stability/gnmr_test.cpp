@@ -86,7 +86,7 @@ doubles risks_of(gnmr_options const& o, doubles const& norms, units* last = null
   units one(1);
   doubles risks;
   for (double const n : norms) {
-    gnmr<>{o}.step(one, doubles{n}, ignore);
+    (void)gnmr<>{o}.step(one, doubles{n}, ignore);
     risks.push_back(one[0].risk);
   }
   if (last != nullptr) *last = one;
@@ -131,7 +131,7 @@ TEST_CASE("worked examples") {
 TEST_CASE("the published choice: budget, lock, eviction") {
   gnmr<> const c{{.alpha = 2, .beta = 1e9, .max_active = 1, .lock_steps = 2}};
   units u(3);
-  c.step(u, doubles{1, 1, 1}, ignore);
+  (void)c.step(u, doubles{1, 1, 1}, ignore);
   auto report = c.step(u, doubles{5, 1, 1}, ignore);
   CHECK(report.active == 1);
   CHECK(u[0].lock == 2);
@@ -187,9 +187,9 @@ TEST_CASE("under the cap no other choice has a larger sum of risks") {
     gnmr<> const c{{.alpha = 0.5, .beta = 0.5, .max_active = budget}};
     units u(8);
     doubles ones(8, 1.0), norms;
-    c.step(u, ones, ignore);
+    (void)c.step(u, ones, ignore);
     for (int i = 0; i < 8; ++i) norms.push_back(std::ldexp(static_cast<double>(random() % 1024), -8));
-    c.step(u, norms, ignore);
+    (void)c.step(u, norms, ignore);
     double chosen = 0, best = 0;
     for (auto const& unit : u) chosen += unit.active ? unit.risk : 0;
     for (unsigned set = 0; set < 256; ++set) {
@@ -207,8 +207,8 @@ TEST_CASE("ties go to the lower unit, at every place of the order") {
   for (int budget = 0; budget <= 6; ++budget) {
     gnmr<> const c{{.alpha = 2, .beta = 1e9, .max_active = budget}};
     units u(6);
-    c.step(u, doubles(6, 1.0), ignore);
-    c.step(u, doubles{4, 8, 4, 4, 8, 4}, ignore);
+    (void)c.step(u, doubles(6, 1.0), ignore);
+    (void)c.step(u, doubles{4, 8, 4, 4, 8, 4}, ignore);
     std::size_t const order[] = {1, 4, 0, 2, 3, 5};
     for (int place = 0; place < 6; ++place) CHECK(u[order[place]].active == (place < budget));
   }
@@ -226,8 +226,8 @@ TEST_CASE("the order of the units does not matter, ties apart") {
     doubles norms_a(n), norms_b(n);
     for (std::size_t i = 0; i < n; ++i) norms_a[i] = test::norm_of_kind("noise", i, t, random);
     for (std::size_t i = 0; i < n; ++i) norms_b[place[i]] = norms_a[i];
-    c.step(a, norms_a, ignore);
-    c.step(b, norms_b, ignore);
+    (void)c.step(a, norms_a, ignore);
+    (void)c.step(b, norms_b, ignore);
     int different = 0;
     for (std::size_t i = 0; i < n; ++i) different += a[i].active != b[place[i]].active || a[i].lock != b[place[i]].lock;
     CHECK(different == 0);
@@ -256,7 +256,7 @@ TEST_CASE("the selection by digits finds any bound") {
         u, gnmr_options{}, {any, differing, static_cast<std::int64_t>(n), static_cast<std::int64_t>(budget)});
     doubles chosen;
     for (auto const& unit : u)
-      if (bound.admits(loft::bit_cast<std::uint64_t>(unit.risk))) chosen.push_back(unit.risk);
+      if (bound.has_place(loft::bit_cast<std::uint64_t>(unit.risk))) chosen.push_back(unit.risk);
     std::sort(chosen.rbegin(), chosen.rend());
     CHECK(chosen == doubles(risks.begin(), risks.begin() + static_cast<std::ptrdiff_t>(budget)));
   }
@@ -266,7 +266,7 @@ TEST_CASE("risks of the user stand beside the others") {
   gnmr<> const c{{.max_active = 2}};
   units u(5), plain(5);
   doubles const ones(5, 1.0);
-  c.step(plain, ones, ignore);
+  (void)c.step(plain, ones, ignore);
   auto const report = c.step(u, ones, doubles{0.5, 3, -infinite, -not_a_number, 1}, ignore);
   CHECK(report.triggered == 2);
   CHECK(u[0].risk == plain[0].risk);
@@ -300,15 +300,29 @@ TEST_CASE("first steps on the safe path stand outside the budget") {
 TEST_CASE("both forms of the action are called in unit order") {
   gnmr<> const c{{.alpha = 2, .beta = 1e9, .max_active = 2}};
   units u(4);
-  c.step(u, doubles(4, 1.0), ignore);
+  (void)c.step(u, doubles(4, 1.0), ignore);
   std::vector<std::pair<std::int64_t, double>> calls;
-  c.step(u, doubles{1, 6, 1, 4}, [&](std::int64_t unit, double risk) { calls.emplace_back(unit, risk); });
+  (void)c.step(u, doubles{1, 6, 1, 4}, [&](std::int64_t unit, double risk) { calls.emplace_back(unit, risk); });
   CHECK(calls == std::vector<std::pair<std::int64_t, double>>{{1, 3.0}, {3, 2.0}});
   std::string paths;
-  c.step(u, doubles{1, 1, 1, 9}, [&](std::int64_t unit, double, loft::gnmr_path path) {
+  (void)c.step(u, doubles{1, 1, 1, 9}, [&](std::int64_t unit, double, loft::gnmr_path path) {
     paths += std::to_string(unit) + (path == loft::gnmr_path::safe ? "+" : "-");
   });
   CHECK(paths == "0-1+2-3+");  // unit 1 by its lock
+}
+
+TEST_CASE("a step throws what the action throws, and is noexcept only where the action is") {
+  gnmr<> const c{{.safe_steps = 1}};
+  units u(2);
+  auto const throws = [](int unit, double) { throw unit; };
+  auto const quiet = [](int, double) noexcept {};
+  auto const quiet_for_all = [](int, double, loft::gnmr_path) noexcept {};
+  std::span<double const> const norms{};
+  static_assert(!noexcept(c.step(std::span{u}, norms, throws)) &&
+                !noexcept(c.step(std::span{u}, norms, norms, throws)));
+  static_assert(noexcept(c.step(std::span{u}, norms, quiet))&& noexcept(c.step(std::span{u}, norms, norms, quiet)));
+  static_assert(noexcept(c.step(std::span{u}, norms, quiet_for_all)));
+  CHECK_THROWS_AS((void)c.step(u, doubles{1, 1}, throws), int);
 }
 
 TEST_CASE("a bad option is a status of every call, and changes nothing") {
@@ -388,9 +402,9 @@ TEST_CASE("ranks that sum their partials decide alike, and a NaN on one of them 
 
 TEST_CASE("units of another window, copied past the restore, stay in their ring") {
   units u(1);
-  for (int t = 0; t < 15; ++t) gnmr<>{{.window = 16}}.step(u, doubles{1}, ignore);
+  for (int t = 0; t < 15; ++t) (void)gnmr<>{{.window = 16}}.step(u, doubles{1}, ignore);
   for (int t = 0; t < 300; ++t) {
-    gnmr<>{{.window = 4}}.step(u, doubles{1}, ignore);
+    (void)gnmr<>{{.window = 4}}.step(u, doubles{1}, ignore);
     CHECK(u[0].next < 4);
   }
   CHECK(u[0].filled == 4);
@@ -404,7 +418,7 @@ TEST_CASE("compile time and run time agree") {
     std::uint64_t hash = 0;
     for (int t = 0; t < 12; ++t) {
       for (int i = 0; i < 4; ++i) norms[i] = 1.0 + static_cast<double>((i + 1) * (t + 3) * 7 % 11) / 3.0;
-      c.step(u, norms, [](std::int64_t, double) {});
+      (void)c.step(u, norms, [](std::int64_t, double) {});
       hash = hash * 31 + loft::state_hash(u);
     }
     return hash;

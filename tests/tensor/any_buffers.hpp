@@ -38,7 +38,7 @@ class any_buffers {
  public:
   using scale_code = loft::code<typename B::scale>;
   static constexpr int bits = B::element::spec.bits();
-  static constexpr bool tiled = !std::is_same_v<Layout, loft::row_major>;
+  static constexpr bool tiled = std::is_same_v<Layout, loft::tiled_128x4>;
   static_assert(alignof(scale_code) <= 8);
 
   any_buffers(std::int64_t rows, std::int64_t cols)
@@ -47,7 +47,7 @@ class any_buffers {
         codes_(static_cast<std::size_t>(rows * ((cols * bits + 7) / 8))),
         scales_(places(rows, cols) * sizeof(scale_code)) {}
 
-  [[nodiscard]] loft::quantized_view<B> view() {
+  [[nodiscard]] loft::quantized_view<B, Layout> view() {
     return {codes_.data(), reinterpret_cast<scale_code*>(scales_.data()), &tensor_scale, rows_, cols_};
   }
   [[nodiscard]] std::uint32_t code(std::int64_t row, std::int64_t col) const {

@@ -73,7 +73,11 @@ struct refusals {
   void expect_of_all(status wanted, fixture<typename Operand::format>& f, Operand const& how, row_range range = {}) {
     using B = typename Operand::format;
     expect<B>(wanted, f, [&](auto& g) { return loft::quantize(g.in, g.q.view(), how, range); });
-    expect<B>(wanted, f, [&](auto& g) { return loft::quantize(g.in, g.q.view(), how, range); });
+    expect<B>(wanted, f, [&](auto& g) {
+      auto const q = g.q.view();
+      loft::quantized_view<B, loft::tiled_128x4> const tiled{q.codes, q.scales, q.tensor_scale, q.rows, q.cols};
+      return loft::quantize(g.in, tiled, how, range);
+    });
     expect<B>(wanted, f, [&](auto& g) { return loft::dequantize(g.q.view(), g.to, how, range); });
     expect<B>(wanted, f, [&](auto& g) { return loft::fake_quantize(g.in, g.to, how, range); });
   }
@@ -103,7 +107,7 @@ TEST_CASE("pointers, extents and shapes") {
     return loft::dequantize(g.q.view(), loft::matrix_view<float>{nothing, rows, cols, cols}, how);
   });
   r.expect<tiles>(status::null_pointer, f, [&](auto& g) {
-    return loft::tensor_amax(loft::matrix_view<float const>{nothing, rows, cols, cols}, g.amax, how);
+    return loft::tensor_amax(loft::matrix_view<float const>{nothing, rows, cols, cols}, how, g.amax);
   });
   r.expect<tiles>(status::missing_tensor_scale, f, [&](auto& g) {
     auto view = g.q.view();
@@ -134,7 +138,7 @@ TEST_CASE("pointers, extents and shapes") {
     r.expect<tiles>(e.outcome, f, [&](auto&) { return loft::quantize(from, q, how); });
     r.expect<tiles>(e.outcome, f, [&](auto&) { return loft::dequantize(q, out, how); });
     r.expect<tiles>(e.outcome, f, [&](auto&) { return loft::fake_quantize(from, out, how); });
-    r.expect<tiles>(e.outcome, f, [&](auto& g) { return loft::tensor_amax(from, g.amax, how); });
+    r.expect<tiles>(e.outcome, f, [&](auto& g) { return loft::tensor_amax(from, how, g.amax); });
   }
   CHECK(r.seen == std::set<status>{status::null_pointer, status::missing_tensor_scale, status::shape_mismatch,
                                    status::extent_overflow, status::negative_extent});
@@ -187,7 +191,7 @@ TEST_CASE("operands: a rotation that does not fit, an amax or a scale that is no
   using rotated = loft::operand<tiles, loft::two_level, loft::nearest_even, loft::hadamard<32>>;
   r.expect_of_all(status::rotation_does_not_divide, f, rotated{});  // 48 columns
   r.expect<tiles>(status::rotation_does_not_divide, f,
-                  [](auto& g) { return loft::tensor_amax(g.in, g.amax, rotated{}); });
+                  [](auto& g) { return loft::tensor_amax(g.in, rotated{}, g.amax); });
   for (float const amax : {not_a_number, -not_a_number, infinity, -infinity}) {
     CAPTURE(amax);
     r.expect_of_all(status::invalid_amax, f, plain_tiles{.rule = {amax}});

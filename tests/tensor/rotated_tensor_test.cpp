@@ -104,7 +104,7 @@ void check(std::int64_t rows, std::int64_t runs, Rotation const& rotation) {
     REQUIRE(loft::quantize(in, q.view(), how) == status::ok);
     CHECK(q == right.quantized);
     float amax = -1;
-    REQUIRE(loft::tensor_amax(in, amax, how) == status::ok);
+    REQUIRE(loft::tensor_amax(in, how, amax) == status::ok);
     CHECK(amax == right.amax);
     std::vector<float> back(x.size()), back_turned(x.size());
     REQUIRE(loft::dequantize(q.view(), matrix_view<float>{back.data(), rows, cols, cols}, how) == status::ok);
@@ -172,7 +172,7 @@ TEST_CASE("candidates, saturation and layouts with runs that blocks do not divid
     auto const count = static_cast<std::size_t>(loft::scale_count<B, loft::tiled_128x4>(rows, cols));
     std::vector<scale> tiled(count), expected_scales(count);
     float t = 0;
-    loft::quantized_view<B> const to{codes.data(), tiled.data(), &t, rows, cols};
+    loft::quantized_view<B, loft::tiled_128x4> const to{codes.data(), tiled.data(), &t, rows, cols};
     REQUIRE(loft::quantize(in, to, how) == status::ok);
     CHECK(codes == a.codes);
     for (int part = 0; part < 2; ++part) {  // ranges of rows glue
@@ -220,7 +220,7 @@ TEST_CASE("columns that are no multiple of the run are refused, with nothing wri
   CHECK(loft::quantize(in, q.view(), how) == status::rotation_does_not_divide);
   CHECK(loft::dequantize(q.view(), in, how) == status::rotation_does_not_divide);
   CHECK(loft::fake_quantize(in, in, how) == status::rotation_does_not_divide);
-  CHECK(loft::tensor_amax(in, amax, how) == status::rotation_does_not_divide);
+  CHECK(loft::tensor_amax(in, how, amax) == status::rotation_does_not_divide);
   CHECK(q.codes == before);
   CHECK(amax == -5);
   CHECK(x == std::vector<float>(4 * 120, 1.0f));

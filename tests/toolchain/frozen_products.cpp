@@ -43,7 +43,7 @@ struct tensor {
         height{n} {
     std::vector<float> const x = noise(n * cols, seed);
     matrix_view<float const> const in{x.data(), n, cols, cols};
-    failures += loft::quantize<loft::operand<B>>(in, view()) != status::ok;
+    failures += loft::quantize(in, view(), loft::operand<B>{}) != status::ok;
   }
   loft::quantized_view<B> view() { return {codes.data(), scales.data(), &scale, height, cols}; }
 };

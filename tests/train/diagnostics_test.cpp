@@ -218,8 +218,7 @@ TEST_CASE("scales with levels, tiled scales, transposed views, bf16 inputs") {
   REQUIRE(loft::split_error(view_of(x, s), q.codes.view(), parts, q.how) == status::ok);
 
   std::vector<std::uint8_t> tiled(static_cast<std::size_t>(loft::scale_count<loft::mxfp4, loft::tiled_128x4>(37, 128)));
-  auto view = q.codes.view();
-  view.scales = tiled.data();
+  loft::quantized_view<loft::mxfp4, loft::tiled_128x4> const view{q.codes.view().codes, tiled.data(), nullptr, 37, 128};
   REQUIRE(loft::quantize(view_of(x, s), view, q.how) == status::ok);
   REQUIRE(loft::split_error(view_of(x, s), view, other, q.how) == status::ok);
   CHECK(other.total() == parts.total());
@@ -277,7 +276,7 @@ TEST_CASE("crest factors: equal magnitudes, one spike, blocks without one, ragge
   x[20] = -3.0f;                                                            // crest sqrt(16)
   x[33] = not_a_number, x[50] = infinity;                                   // none, and 64..95 are zeros
   x[97] = 1e-44f;                                                           // 4 of them left: crest sqrt(4)
-  REQUIRE(loft::crest_factor<loft::operand<loft::nvfp4>>(view_of(x, {1, 100}), out) == status::ok);
+  REQUIRE(loft::crest_factor(view_of(x, {1, 100}), out, loft::operand<loft::nvfp4>{}) == status::ok);
   CHECK(out.blocks == 3);
   CHECK(out.left_out == 4);
   CHECK(out.largest == doctest::Approx(4).epsilon(1e-15));

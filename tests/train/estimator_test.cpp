@@ -247,11 +247,15 @@ TEST_CASE_TEMPLATE("under a rule that corrects scales the estimator sees those t
   REQUIRE(loft::quantize(view_of(x, s), q.view(), how) == status::ok);
   // Without a rotation an estimator's factor goes straight into a gradient of ones; with one the factors are looked at.
   std::vector<float> seen(x.size());
-  loft::detail::visit_factors(view_of(x, s), how, {0, s.rows}, seen_value{},
-                              [&](std::int64_t row, std::int64_t first, int count, float const* factors) {
-                                for (int i = 0; i < count; ++i)
-                                  seen[static_cast<std::size_t>(row * s.cols + first + i)] = factors[i];
-                              });
+  for (loft::detail::block_walk<corrected, float const> walk{view_of(x, s), {0, s.rows}, how, t}; walk.next();) {
+    walk.blocks.choose_scales();
+    for (int r = 0; r < walk.rows(); ++r) {
+      float factors[loft::detail::slice_width<corrected>];
+      loft::detail::estimate_factors(walk.blocks, r, seen_value{}, factors);
+      for (int i = 0; i < walk.at.count; ++i)
+        seen[static_cast<std::size_t>((walk.row() + r) * s.cols + walk.at.first + i)] = factors[i];
+    }
+  }
   if constexpr (!loft::detail::rotates<corrected>)
     CHECK(same_bits(seen, estimated(ones, s, view_of(x, s), how, seen_value{})));
   long wrong = 0, others = 0, scales_corrected = 0;

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode for many numbers, each as the function for one: what the machine does in registers of many lanes.
-// Source: convert.hpp for the meaning.
+// encode and decode of arrays. Every number is converted as number/convert.hpp converts one.
 #ifndef LOFT_ARRAY_CONVERT_ARRAY_HPP
 #define LOFT_ARRAY_CONVERT_ARRAY_HPP
 
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/array/branchless.hpp"
+#include "loft/array/random_words.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/native/host/blocks.hpp"
@@ -17,9 +16,9 @@
 
 namespace loft {
 
-/// codes[i] = encode<F, O>(values[i], rounding, first_index + i) for i < count: [count] -> [count].
+/// Sets codes[i] to encode<F, O>(values[i], rounding, first_index + i) for i < count: [count] -> [count].
 ///
-/// in: float, double or a minifloat. out: one code each, not packed. `count` <= 0 writes nothing.
+/// in: floats, doubles or minifloats. out: one code each, not packed. A `count` of 0 or below writes nothing.
 /// rounds, error, NaN, infinity, -0: as encode of one number.
 template <Format F, overflow O = overflow::saturate, Rounding R = nearest_even, EncodeSource T>
 LOFT_HOST_DEVICE constexpr void encode(T const* values, std::int64_t count, code<F>* codes, R rounding = {},
@@ -28,17 +27,17 @@ LOFT_HOST_DEVICE constexpr void encode(T const* values, std::int64_t count, code
   for (std::int64_t first = 0; first < count; first += width) {
     int const here = static_cast<int>(detail::min(width, count - first));
     std::uint64_t const index = first_index + static_cast<std::uint64_t>(first);
-    typename detail::rounding_word<R>::type words[detail::has_random_words<R> ? width : 1];
+    detail::rounding_word<R> words[detail::has_random_words<R> ? width : 1];
     detail::fill_rounding_words(rounding, index, here, words);
-    int const done = native::encode_run<F, typename detail::given_rounding<R>::type, O == overflow::special>(
-        values + first, here, words, codes + first);
+    int const done = native::encode_run<F, detail::given_rounding<R>, O == overflow::special>(values + first, here,
+                                                                                              words, codes + first);
     for (int i = done; i < here; ++i)
       codes[first + i] = encode<F, O>(values[first + i], detail::rounding_at(rounding, words, i),
                                       index + static_cast<std::uint64_t>(i));
   }
 }
 
-/// values[i] = decode<F>(codes[i]) for i < count: [count] -> [count]. Exact, as decode of one code.
+/// Sets values[i] to decode<F>(codes[i]) for i < count: [count] -> [count]. error: exact, as decode of one code.
 template <Format F>
 LOFT_HOST_DEVICE constexpr void decode(code<F> const* codes, std::int64_t count, float* values) noexcept {
   constexpr std::int64_t width = 1 << 20;

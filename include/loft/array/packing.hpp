@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes in bytes: code i of a row takes the bits [i * width, (i + 1) * width) of its bytes, low bits first.
-// Source: OCP MX 1.0 leaves the order open; this one puts element 2i of a 4-bit format in the low nibble, design
-// decision 12.
+// Codes in bytes: code i of a row takes the bits [i * width, (i + 1) * width) of the row, low bits first, so that
+// element 2i of a 4-bit format is the low nibble of byte i. Source: OCP MX 1.0 leaves the order open; design decision
+// 12.
 #ifndef LOFT_ARRAY_PACKING_HPP
 #define LOFT_ARRAY_PACKING_HPP
 
@@ -9,12 +9,12 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/native/host/nibbles.hpp"
 #include "loft/number/format.hpp"
-#include "loft/native/host/runs.hpp"
 
 namespace loft {
 
-/// The bytes of a row of `count` codes: whole bytes.
+/// The bytes that a row of `count` codes takes.
 template <Format F>
 LOFT_HOST_DEVICE constexpr std::int64_t packed_bytes(std::int64_t count) noexcept {
   constexpr int width = F::spec.bits();
@@ -35,12 +35,13 @@ LOFT_HOST_DEVICE constexpr void pack(code<F> const* codes, std::int64_t count, s
     if (count % 2 != 0) bytes[count / 2] = static_cast<std::uint8_t>(codes[count - 1] & 15u);
   } else {
     std::uint32_t pending = 0;  // bits that do not fill a byte yet
-    int held = 0;
+    int pending_bits = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-      pending |= (codes[i] & ((1u << width) - 1)) << held;
-      for (held += width; held >= 8; held -= 8, pending >>= 8) *bytes++ = static_cast<std::uint8_t>(pending);
+      pending |= (codes[i] & ((1u << width) - 1)) << pending_bits;
+      for (pending_bits += width; pending_bits >= 8; pending_bits -= 8, pending >>= 8)
+        *bytes++ = static_cast<std::uint8_t>(pending);
     }
-    if (held > 0) *bytes = static_cast<std::uint8_t>(pending);
+    if (pending_bits > 0) *bytes = static_cast<std::uint8_t>(pending);
   }
 }
 
@@ -59,12 +60,12 @@ LOFT_HOST_DEVICE constexpr void unpack(std::uint8_t const* bytes, std::int64_t c
     if (count % 2 != 0) codes[count - 1] = static_cast<code<F>>(bytes[count / 2] & 15u);
   } else {
     std::uint32_t pending = 0;
-    int held = 0;
+    int pending_bits = 0;
     for (std::int64_t i = 0; i < count; ++i) {
-      for (; held < width; held += 8) pending |= static_cast<std::uint32_t>(*bytes++) << held;
+      for (; pending_bits < width; pending_bits += 8) pending |= static_cast<std::uint32_t>(*bytes++) << pending_bits;
       codes[i] = static_cast<code<F>>(pending & ((1u << width) - 1));
       pending >>= width;
-      held -= width;
+      pending_bits -= width;
     }
   }
 }

@@ -92,7 +92,7 @@ class block_row {
     } else {
       for_each_index<blocks>(block_count(), [&](int b) { scales_[b] = chooser.scale(b, 0, how_, t_); });
     }
-    factors_.find(count_, scales_, t_);
+    find_factors<O>(count_, scales_, t_, factors_);
     if constexpr (corrects<O>)
       correct_scales<width>(load(0), count_, scales_, factors_, how_, t_, from_.index, corrected_);
   }
@@ -166,7 +166,7 @@ class block_row {
       for (; r < rows_; ++r) {
         value const* const values = load(r);
         for_each_index<width>(count_,
-                         [&](int i) { largest_of_column[i] = larger_magnitude(largest_of_column[i], values[i]); });
+                              [&](int i) { largest_of_column[i] = larger_magnitude(largest_of_column[i], values[i]); });
         if constexpr (has_statistic<O>) add_statistics(chooser, values);
       }
       amax_of_groups<block_cols>(largest_of_column, count_, chooser.amax);
@@ -193,7 +193,7 @@ class block_row {
   tensor_scale t_;
   block_source<T> from_{};
   int rows_ = 0, count_ = 0;
-  run_factors<Width, O> factors_;
+  group_factors<groups_in<format, Width>> factors_;
   scale_code scales_[blocks];
   scale_code corrected_[corrects<O> ? blocks : 1];
   value buffer_[in_place ? 1 : Width];

@@ -18,13 +18,6 @@
 
 namespace loft::detail {
 
-template <class T>
-LOFT_HOST_DEVICE constexpr float to_float(T x) noexcept {
-  static_assert(EncodeSource<T> && !std::is_same_v<T, double>,
-                "tensors hold float or a minifloat: a block maximum is a float");
-  return static_cast<float>(x);
-}
-
 /// A value as a block sees it: nonfinite::saturate takes an infinity for the largest finite float.
 template <nonfinite N>
 LOFT_HOST_DEVICE constexpr float apply_nonfinite(float value) noexcept {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales that are corrected once the codes are made, for groups of blocks together: the hook of a rule, applied.
-// Source: scale_rule.hpp for the hook; Quartet II, arXiv 2601.22813. Everything here is detail of block.hpp and
-// tensor.hpp.
+// Source: scale_rule.hpp for the hook; Quartet II, arXiv 2601.22813.
 #ifndef LOFT_BLOCK_CORRECTION_HPP
 #define LOFT_BLOCK_CORRECTION_HPP
 
@@ -78,8 +77,9 @@ LOFT_HOST_DEVICE constexpr auto corrected_scale(code<typename O::format::scale> 
 template <int Width, class O, class T>
 LOFT_HOST_DEVICE constexpr void correct_scales(T const* values, int count,
                                                code<typename O::format::scale> const* scales,
-                                               run_factors<Width, O> const& factors, O const& how, tensor_scale t,
-                                               std::uint64_t index, code<typename O::format::scale>* stored) noexcept {
+                                               group_factors<groups_in<typename O::format, Width>> const& factors,
+                                               O const& how, tensor_scale t, std::uint64_t index,
+                                               code<typename O::format::scale>* stored) noexcept {
   using format = typename O::format;
   constexpr int group = correction_group<O>, run = correction_sums::run, cols = format::shape.cols;
   code<typename format::element> codes[Width];

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The name of a format and a line that says what it is: format_name and describe, for number formats and block formats.
-// Source: everything printed is derived from the type's spelling, its spec and decode; nothing is written down twice.
+// Everything printed is derived from the type's spelling, its spec and decode; nothing is written down twice.
 #ifndef LOFT_BLOCK_DESCRIBE_HPP
 #define LOFT_BLOCK_DESCRIBE_HPP
 
 #include <cstddef>
 #include <cstdint>
-#include <string_view>
 #include <type_traits>
 
 #include "loft/block/quantize_block.hpp"
@@ -16,71 +15,80 @@
 
 namespace loft {
 
+/// Characters that lie elsewhere, as std::string_view without its header. It converts to every type that is made of a
+/// pointer and a size, such as std::string and std::string_view.
+struct text_view {
+  char const* data;  ///< the first character; no zero need follow the last
+  std::size_t size;  ///< how many there are
+
+  /// The `count` characters from `text` on.
+  constexpr text_view(char const* text, std::size_t count) noexcept : data{text}, size{count} {}
+  /// The characters from `text` up to a zero.
+  constexpr text_view(char const* text) noexcept : text_view{text, __builtin_strlen(text)} {}
+  /// What S makes of the pointer and the size.
+  template <class S>
+    requires requires(char const* text, std::size_t count) { S(text, count); }
+  constexpr operator S() const { return S(data, size); }
+  /// Whether both have the same characters.
+  friend constexpr bool operator==(text_view a, text_view b) noexcept {
+    bool same = a.size == b.size;
+    for (std::size_t i = 0; same && i < a.size; ++i) same = a.data[i] == b.data[i];
+    return same;
+  }
+};
+
 /// One line of text in a fixed buffer, with a zero behind it. For host code.
 struct description {
   static constexpr int capacity = 255;
   char text[capacity + 1] = {};
   int size = 0;
 
-  [[nodiscard]] constexpr std::string_view view() const noexcept { return {text, static_cast<std::size_t>(size)}; }
+  [[nodiscard]] constexpr text_view view() const noexcept { return {text, static_cast<std::size_t>(size)}; }
 };
 
 namespace detail {
 
-/// The compiler's spelling of T.
+/// The compiler's spelling of T, with more around it that is the same for every T.
 template <class T>
-constexpr auto signature() noexcept {
-  return std::string_view{__PRETTY_FUNCTION__};
+constexpr text_view signature() noexcept {
+  return __PRETTY_FUNCTION__;
 }
-template <class T>
-constexpr std::string_view spelling() noexcept {
-  // What stands around the name is the same for every T: it is measured on one whose name is known.
-  constexpr std::string_view known = signature<int>();
-  constexpr std::size_t before = known.rfind("int"), after = known.size() - before - 3;
-  std::string_view const all = signature<T>();
-  return all.substr(before, all.size() - before - after);
-}
-
-template <int Capacity>
-struct short_text {
-  char text[Capacity + 1] = {};
-  int size = 0;
-};
 
 /// The spelling without what qualifies its names: "loft::square<loft::mxfp4, 32>" -> "square<mxfp4, 32>".
 template <class T>
-constexpr auto shortened() noexcept {
-  constexpr std::string_view all = spelling<T>();
-  constexpr int capacity = static_cast<int>(all.size());
-  short_text<capacity> result;
-  int start[capacity + 1] = {}, depth = 0;  // where the name that is being read starts, for each depth of <>
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (all.substr(i, 2) == "::") {
-      result.size = start[depth];
+constexpr description shortened() noexcept {
+  // What stands around the name is measured on one whose name is known.
+  constexpr text_view known = signature<int>(), all = signature<T>();
+  std::size_t first = known.size - 3;
+  while (!(text_view{known.data + first, 3} == "int")) --first;
+  std::size_t const end = all.size - (known.size - first - 3);
+  description result;
+  int start[description::capacity] = {}, depth = 0;  // where the name that is being read starts, for each depth of <>
+  for (std::size_t i = first; i < end; ++i) {
+    char const c = all.data[i];
+    if (c == ':' && i + 1 < end && all.data[i + 1] == ':') {
+      while (result.size > start[depth]) result.text[--result.size] = '\0';
       ++i;
       continue;
     }
-    char const c = all[i];
-    result.text[result.size++] = c;
+    if (result.size < description::capacity) result.text[result.size++] = c;
     if (c == '<') ++depth;
     if (c == '>') --depth;
-    if (c == '<' || c == ',' || (c == ' ' && all[i - 1] == ',')) start[depth] = result.size;
+    if (c == '<' || c == ',' || (c == ' ' && all.data[i - 1] == ',')) start[depth] = result.size;
   }
-  for (int i = result.size; i < capacity; ++i) result.text[i] = '\0';
   return result;
 }
 
 template <class T>
-inline constexpr auto short_name = shortened<T>();
+inline constexpr description short_name = shortened<T>();
 
-// ---- a line, built piece by piece; what does not fit is cut
-// ----------------------------------------------------------------
+// A line is built piece by piece; what does not fit is cut.
 
 constexpr void append(description& line, char c) noexcept {
   if (line.size < description::capacity) line.text[line.size++] = c;
 }
-constexpr void append(description& line, std::string_view text) noexcept {
-  for (char const c : text) append(line, c);
+constexpr void append(description& line, text_view text) noexcept {
+  for (std::size_t i = 0; i < text.size; ++i) append(line, text.data[i]);
 }
 /// A number in base 10 or 16, with zeros in front up to `digits`.
 constexpr void append_digits(description& line, std::uint64_t number, unsigned base, int digits) noexcept {
@@ -166,10 +174,7 @@ constexpr void append_range(description& line) noexcept {
 /// clang 14 spells defaulted template arguments out, others leave them away.
 template <class F>
   requires(Format<F> || BlockFormat<F>)
-constexpr std::string_view format_name() noexcept {
-  constexpr auto const& name = detail::short_name<std::remove_const_t<F>>;
-  return {name.text, static_cast<std::size_t>(name.size)};
-}
+constexpr text_view format_name() noexcept { return detail::short_name<std::remove_const_t<F>>.view(); }
 
 /// A number format in one line:
 /// "e4m3: 8 bits, sign 1, exponent 4, mantissa 3, bias 7, max 448, least normal 2^-6, least 2^-9, NaN 0x7f, no

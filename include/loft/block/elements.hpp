@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The elements of blocks: encoded and decoded a run of one row at a time, with the scales chosen already.
-// Source: design section 2 (data through one block) and decisions 7 to 12. Everything here is detail of block.hpp and
-// tensor.hpp.
+// The elements of blocks: encoded and decoded a slice of one row at a time, with the scales chosen already.
+// Source: design section 2 (data through one block) and decisions 7 to 12.
 #ifndef LOFT_BLOCK_ELEMENTS_HPP
 #define LOFT_BLOCK_ELEMENTS_HPP
 
@@ -10,6 +9,7 @@
 
 #include "loft/array/branchless.hpp"
 #include "loft/array/packing.hpp"
+#include "loft/array/random_words.hpp"
 #include "loft/block/block_format.hpp"
 #include "loft/block/block_values.hpp"
 #include "loft/block/operand_traits.hpp"
@@ -67,16 +67,37 @@ LOFT_HOST_DEVICE constexpr void encode_by_scale(T const* values, int count,
   encode_all(typename format::element{}, 1.0f);
 }
 
-/// What the values of a run are multiplied with in registers; `refused` is 1 where that would not give the exact codes.
-struct run_factor {
+/// What the values of a group, the neighbours that share a factor, are multiplied with in registers; `inexact` is 1 where
+/// that would not give the exact results.
+struct group_factor {
   float value;
-  std::uint32_t refused;
+  std::uint32_t inexact;
+};
+
+/// The factors of up to `Groups` groups.
+template <int Groups>
+struct group_factors {
+  float values[Groups];
+  std::uint32_t inexact[Groups], any_inexact;
+
+  /// `factor_at(g)` is that of group g. Inlined everywhere: else a large file has a call a group, and no vectors.
+  template <class Function>
+  [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void find(int groups, Function&& factor_at) noexcept {
+    any_inexact = 0;
+    for_each_index<Groups>(
+        groups, [&](int g) __attribute__((always_inline)) {
+          group_factor const factor = factor_at(g);
+          values[g] = factor.value;
+          inexact[g] = factor.inexact;
+          any_inexact |= factor.inexact;
+        });
+  }
 };
 
 /// The inverse of a scale as a multiplier: a power of two multiplies exactly while what it takes below the normal
 /// floats is far below the least code. Without branches for scales that are numbers.
 template <class O>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr run_factor encoding_factor(
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr group_factor encoding_factor(
     code<typename O::format::scale> const& scale, tensor_scale t, int col) noexcept {
   using format = typename O::format;
   int const special = int{is_nan_scale<format>(scale)} | int{is_alternative<format>(scale)};
@@ -91,58 +112,52 @@ template <class O>
   }
 }
 
-/// The factors of up to Width columns of a row of blocks, one for all columns that share it.
-template <int Width, class O>
-struct run_factors {
-  static constexpr int shared = factor_cols<typename O::format>;
-  float values[Width / shared];
-  std::uint32_t refused[Width / shared], any_refused;
+/// The groups in Width columns.
+template <class B, int Width>
+inline constexpr int groups_in = Width / factor_cols<B>;
 
-  LOFT_HOST_DEVICE constexpr void find(int count, code<typename O::format::scale> const* scales,
-                                       tensor_scale t) noexcept {
-    constexpr int cols = O::format::shape.cols;
-    any_refused = 0;
-    // Inlined everywhere: else a large file has a call a run here, and no vectors.
-    auto const find_one = [&](int g) __attribute__((always_inline)) {
-      auto const factor = encoding_factor<O>(scales[g * shared / cols], t, g * shared % cols);
-      values[g] = factor.value;
-      refused[g] = factor.refused;
-      any_refused |= factor.refused;
-    };
-    for_each_index<Width / shared>(count / shared, find_one);
-  }
-};
+/// The factors that whole groups of `count` columns are encoded with, from the first column of a block.
+template <class O, int Groups>
+LOFT_HOST_DEVICE constexpr void find_factors(int count, code<typename O::format::scale> const* scales, tensor_scale t,
+                                             group_factors<Groups>& factors) noexcept {
+  constexpr int group = factor_cols<typename O::format>, cols = O::format::shape.cols;
+  factors.find(
+      count / group, [&](int g) __attribute__((always_inline)) {
+        return encoding_factor<O>(scales[g * group / cols], t, g * group % cols);
+      });
+}
 
 /// Encodes `count` neighbours of one row, from the first column of a block, at most Width; their element indices count
 /// up from `index`, and `scales` has one entry a block, `factors` what follows from them. Packed: the codes are packed
 /// into bytes, else C is a code. `ahead`: the numbers that will be asked for soon; only a hint.
 template <int Width, bool Packed, class O, class T, class C, class A = T>
 LOFT_HOST_DEVICE constexpr void encode_slice(T const* values, int count, code<typename O::format::scale> const* scales,
-                                             run_factors<Width, O> const& factors, O const& how, tensor_scale t,
-                                             std::uint64_t index, C* out, A const* ahead = nullptr) noexcept {
+                                             group_factors<groups_in<typename O::format, Width>> const& factors,
+                                             O const& how, tensor_scale t, std::uint64_t index, C* out,
+                                             A const* ahead = nullptr) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   using rounding = rounding_of<O>;
-  constexpr int alike = factor_cols<format>, cols = format::shape.cols, bits = element::spec.bits();
+  constexpr int group = factor_cols<format>, cols = format::shape.cols, bits = element::spec.bits();
   if constexpr (Packed && bits != 4 && bits != 8) {
     code<element> codes[Width];
     encode_slice<Width, false>(values, count, scales, factors, how, t, index, codes, ahead);
     pack<element>(codes, count, out);
   } else {
     constexpr bool random = has_random_words<rounding>;
-    typename rounding_word<rounding>::type words[random ? Width : 1] = {};
+    rounding_word<rounding> words[random ? Width : 1] = {};
     fill_rounding_words(how.rounding, index, count, words);
     constexpr bool powers_of_two = is_power_of_two_format<typename format::scale> && !has_constant<O>;
-    int const done = native::encode_groups<element, typename given_rounding<rounding>::type, alike, Packed, powers_of_two>(
-        values, factors.values, count / alike, words, ahead, static_cast<int>(sizeof(A)), out);
-    if (done * alike == count && factors.any_refused == 0) return;
-    for (int i = 0; i < count; i += alike) {
-      if (i / alike < done && factors.refused[i / alike] == 0) continue;
-      int const here = min(alike, count - i);
-      code<element> unpacked_codes[Packed ? alike : 1];
+    int const done = native::encode_groups<element, given_rounding<rounding>, group, Packed, powers_of_two>(
+        values, factors.values, count / group, words, ahead, static_cast<int>(sizeof(A)), out);
+    if (done * group == count && factors.any_inexact == 0) return;
+    for (int i = 0; i < count; i += group) {
+      if (i / group < done && factors.inexact[i / group] == 0) continue;
+      int const here = min(group, count - i);
+      code<element> unpacked_codes[Packed ? group : 1];
       code<element>* codes = unpacked_codes;
       if constexpr (!Packed) codes = out + i;
-      encode_by_scale<alike>(values + i, here, scales[i / cols], i % cols, how, t,
+      encode_by_scale<group>(values + i, here, scales[i / cols], i % cols, how, t,
                              index + static_cast<std::uint64_t>(i), words + (random ? i : 0), codes);
       if constexpr (Packed) pack<element>(codes, here, out + i * bits / 8);
     }
@@ -167,11 +182,11 @@ LOFT_HOST_DEVICE constexpr float decode_element(code<typename B::element> c, cod
   return tensor_decode == 1.0f ? value : exact::multiply(value, tensor_decode);
 }
 
-/// The factor of a run in registers: not refused where decoding is one multiplication by it, because no value leaves
-/// the normal floats.
+/// What the codes of a group are multiplied with in registers: exact where decoding is one multiplication by it, because
+/// no value leaves the normal floats.
 template <class B>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr run_factor decoding_factor(code<typename B::scale> const& scale,
-                                                                             int col) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr group_factor decoding_factor(code<typename B::scale> const& scale,
+                                                                               int col) noexcept {
   using element = typename B::element;
   int const special = int{is_nan_scale<B>(scale)} | int{is_alternative<B>(scale)};
   if constexpr (!has_branchless_decode<element>) {
@@ -193,28 +208,24 @@ template <class B, int Width, bool Packed, class C>
 LOFT_HOST_DEVICE constexpr void decode_slice(C const* in, int count, code<typename B::scale> const* scales,
                                              float tensor_decode, float* values) noexcept {
   using element = typename B::element;
-  constexpr int alike = factor_cols<B>, cols = B::shape.cols, bits = element::spec.bits();
+  constexpr int group = factor_cols<B>, cols = B::shape.cols, bits = element::spec.bits();
   if constexpr (Packed && bits != 4 && bits != 8) {
     code<element> codes[Width];
     loft::unpack<element>(in, count, codes);
     decode_slice<B, Width, false>(codes, count, scales, tensor_decode, values);
   } else {
-    float factors[Width / alike] = {};
-    std::uint32_t refused[Width / alike] = {}, any_refused = 0;
-    int const groups = count / alike;
-    auto const find_factor = [&](int g) __attribute__((always_inline)) {  // as in run_factors
-      auto const factor = decoding_factor<B>(scales[g * alike / cols], g * alike % cols);
-      factors[g] = factor.value;
-      refused[g] = factor.refused;
-      any_refused |= factor.refused;
-    };
-    for_each_index<Width / alike>(groups, find_factor);
-    int const done = native::decode_groups<element, alike, Packed>(in, factors, tensor_decode, groups, values);
-    if (done * alike == count && any_refused == 0) return;
-    for (int i = 0; i < count; i += alike) {
-      if (i / alike < done && refused[i / alike] == 0) continue;
-      int const here = min(alike, count - i);
-      code<element> unpacked_codes[Packed ? alike : 1];
+    group_factors<groups_in<B, Width>> factors;
+    factors.find(
+        count / group, [&](int g) __attribute__((always_inline)) {
+          return decoding_factor<B>(scales[g * group / cols], g * group % cols);
+        });
+    int const done =
+        native::decode_groups<element, group, Packed>(in, factors.values, tensor_decode, count / group, values);
+    if (done * group == count && factors.any_inexact == 0) return;
+    for (int i = 0; i < count; i += group) {
+      if (i / group < done && factors.inexact[i / group] == 0) continue;
+      int const here = min(group, count - i);
+      code<element> unpacked_codes[Packed ? group : 1];
       code<element> const* codes = unpacked_codes;
       if constexpr (Packed) loft::unpack<element>(in + i * bits / 8, here, unpacked_codes);
       else codes = in + i;
@@ -232,8 +243,8 @@ LOFT_HOST_DEVICE constexpr float add_error(float total, float const* values, int
   using format = typename O::format;
   using error = typename rule_traits_of<O>::error;
   code<typename format::element> codes[format::shape.cols];
-  run_factors<format::shape.cols, O> factors;
-  factors.find(count, &scale, t);
+  group_factors<groups_in<format, format::shape.cols>> factors;
+  find_factors<O>(count, &scale, t, factors);
   encode_slice<format::shape.cols, false>(values, count, &scale, factors, how, t, index, codes);
   for (int i = 0; i < count; ++i) {
     float const decoded = exact::opaque(decode_element<format>(codes[i], scale, i, t.decode));

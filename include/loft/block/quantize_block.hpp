@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How an operand is quantized, operand<>, and one block of it, quantize_block.
+// One block of an operand, quantized: quantize_block.
 // Source: design section 2 (data through one block) and decisions 7, 8 and 10.
 #ifndef LOFT_BLOCK_QUANTIZE_BLOCK_HPP
 #define LOFT_BLOCK_QUANTIZE_BLOCK_HPP
@@ -9,31 +9,10 @@
 
 #include "loft/block/block_row.hpp"
 #include "loft/block/catalogue.hpp"
-#include "loft/block/correction.hpp"
-#include "loft/block/rules.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/core/config.hpp"
-#include "loft/number/rounding.hpp"
-#include "loft/rotation/rotation.hpp"
 
 namespace loft {
-
-/// How one operand is quantized: its format, and the choices that change what its bits are.
-template <BlockFormat B, class Rule = default_rule<B>, Rounding R = default_rounding<B>, class Rotation = no_rotation,
-          nonfinite N = nonfinite::propagate>
-struct operand {
-  static_assert(ScaleRule<Rule, B>, "operand: the rule does not give a scale of this block format");
-  static_assert(loft::Rotation<Rotation>, "operand: the rotation needs size, apply and invert");
-  static_assert(detail::scale_has_nan<B>(),
-                "operand: the scale format needs a NaN, to mark blocks with NaN or infinity");
-  static_assert(detail::can_correct<Rule, B>,
-                "operand: scales are corrected in whole blocks of one row, each with a plain number for a scale, over "
-                "groups of a power of two, at least 8");
-  using format = std::remove_const_t<B>;
-  static constexpr nonfinite policy = N;
-  Rule rule{};
-  R rounding{};
-  Rotation rotation{};
-};
 
 /// One block, unpacked: a code an element in row-major order, and the scale they share.
 template <BlockFormat B>
@@ -42,19 +21,31 @@ struct block {
   code<typename B::scale> scale;
 };
 
+namespace detail {
+
+/// What quantize_block takes for a tensor's scale that is left out.
+template <BlockFormat B>
+LOFT_HOST_DEVICE constexpr tensor_scale no_tensor_scale() noexcept {
+  static_assert(!has_tensor_scale<B>,
+                "quantize_block: this block format has a scale for the whole tensor: pass tensor_scale_for<B>(amax)");
+  return {};
+}
+
+}  // namespace detail
+
 /// Quantizes one block: what a kernel calls with values in registers. Knows nothing of threads, allocates nothing.
 ///
 /// in: `count` values in row-major order, `count` <= rows * cols; the missing ones count as zeros. `t`: the tensor's
-/// scale, not looked at where the format has none. `first_index`: the tensor index of the first value; the next row's
+/// scale; where the format has none it may be left out, and is not looked at. `first_index`: the tensor index of the first value; the next row's
 /// is `row_pitch` further.
 /// out: codes and scale; codes of missing values are 0. rounds: once an element, after the division by the decoded
 /// scale, which is exact for power-of-two scales and one float multiplication for others. A NaN or an infinity: see
 /// `nonfinite`. A rotation must fit the block: its size divides the block's columns, and `count`. source: design
 /// section 2, decisions 7 to 10.
-template <class O, class T>
+template <Operand O, class T>
 LOFT_HOST_DEVICE constexpr block<typename O::format> quantize_block(
-    T const* values, int count, O const& how, tensor_scale t = {}, std::uint64_t first_index = 0,
-    std::int64_t row_pitch = O::format::shape.cols) noexcept {
+    T const* values, int count, O const& how, tensor_scale t = detail::no_tensor_scale<typename O::format>(),
+    std::uint64_t first_index = 0, std::int64_t row_pitch = O::format::shape.cols) noexcept {
   using format = typename O::format;
   constexpr int cols = format::shape.cols, rows = format::shape.rows, size = decltype(how.rotation)::size;
   static_assert(cols % size == 0,

@@ -189,11 +189,9 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_prepar
 /// together. out: this lane's codes, packed; the scale of its block, the same in all lanes that share it. The bits are
 /// those of quantize_block, or of quantize where a rule corrects scales (ms_eden). For formats and rules that look at
 /// more than a maximum (hif4, double_nvfp4, quest_scale) a lane holds whole blocks.
-template <class O, int Count, LaneGroup G, class T>
-LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(T const (&values)[Count], O const& how,
-                                                                                tensor_scale t,
-                                                                                std::uint64_t first_index,
-                                                                                G const& group) noexcept {
+template <Operand O, int Count, LaneGroup G, class T>
+LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(
+    T const (&values)[Count], O const& how, tensor_scale t, std::uint64_t first_index, G const& group) noexcept {
   using format = typename O::format;
   constexpr int cols = format::shape.cols;
   static_assert(format::shape.rows == 1, "quantize_lanes: blocks of one row");

@@ -8,6 +8,7 @@
 #include <type_traits>
 
 #include "loft/array/branchless.hpp"
+#include "loft/array/random_words.hpp"
 #include "loft/block/block_values.hpp"
 #include "loft/block/elements.hpp"
 #include "loft/block/ladder.hpp"
@@ -116,7 +117,7 @@ LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format
 }
 
 template <class O>
-using drawn_rounding = typename given_rounding<std::remove_cvref_t<decltype(O{}.rounding)>>::type;
+using drawn_rounding = given_rounding<std::remove_cvref_t<decltype(O{}.rounding)>>;
 /// True where the elements have a ladder that knows the operand's rounding.
 template <class O>
 inline constexpr bool climbs = has_ladder<typename O::format::element> && !requires {
@@ -145,7 +146,7 @@ LOFT_HOST_DEVICE constexpr void encode_words_by_span(V const& in, int first,
   float values[Count] = {};
   for (int i = 0; i < Count; ++i) values[i] = in[first + i];
   using rounding = std::remove_cvref_t<decltype(how.rounding)>;
-  typename rounding_word<rounding>::type words[has_random_words<rounding> ? Count : 1] = {};
+  rounding_word<rounding> words[has_random_words<rounding> ? Count : 1] = {};
   fill_rounding_words(how.rounding, index, Count, words);
   code<element> codes[Count] = {};
   constexpr int alike = min(Count, factor_cols<typename O::format>);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bit patterns of float and double: casts, exact powers of two, a number taken apart. The only bit tricks of the
-// library. Source: IEEE 754-2019, section 3.4 (binary interchange formats).
+// Bit patterns of float and double: casts, exact powers of two, and numbers taken apart.
+// Source: IEEE 754-2019, section 3.4 (binary interchange formats).
 #ifndef LOFT_CORE_BITS_HPP
 #define LOFT_CORE_BITS_HPP
 
@@ -17,14 +17,14 @@ template <class To, class From>
   return __builtin_bit_cast(To, x);
 }
 
-/// True while the compiler evaluates a constant expression.
+/// Whether the compiler is evaluating a constant expression.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr bool constant_evaluated() noexcept {
   return __builtin_is_constant_evaluated();
 }
 
 namespace detail {
 
-/// Layout of the two carriers that every other number is turned into.
+/// The layout of float and of double.
 template <class T>
 struct ieee;
 template <>
@@ -78,8 +78,8 @@ LOFT_HOST_DEVICE constexpr int least_common_multiple(int a, int b) noexcept {
   return bit_cast<float>(exponent >= -126 ? static_cast<std::uint32_t>(exponent + 127) << 23 : 1u << (exponent + 149));
 }
 
-/// A number taken apart: |x| = significand * 2^(exponent - (bits of W - 1)), the leading one at the top of W; 0 is all
-/// zero.
+/// A number taken apart: |x| = significand * 2^(exponent - (bits of W - 1)). The significand's leading one is the top
+/// bit of W; that of 0 is 0.
 template <class W>
 struct unpacked {
   W significand;
@@ -87,8 +87,8 @@ struct unpacked {
   bool negative;
 };
 
-/// Takes a finite float or double apart. A subnormal is normalised by a conversion from integer, which no
-/// flush-to-zero mode touches; subnormals are numbers like others from here on.
+/// Takes a finite float or double apart. A subnormal is normalised by a conversion from integer, which no flush-to-zero
+/// mode touches, so that callers need not tell it from other numbers.
 template <class W, class T>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr unpacked<W> unpack(T x) noexcept {
   using layout = ieee<T>;
@@ -109,7 +109,7 @@ template <class W, class T>
           (bits & sign) != 0};
 }
 
-/// A float as a double, whatever becomes of subnormals in conversions.
+/// A float as a double. Subnormals are kept in builds whose conversions flush them, too.
 LOFT_HOST_DEVICE constexpr double widen(float x) noexcept {
   std::uint32_t const magnitude = magnitude_bits(x);
   if (magnitude >= 0x80'0000u) return static_cast<double>(x);
@@ -117,7 +117,7 @@ LOFT_HOST_DEVICE constexpr double widen(float x) noexcept {
   return bit_cast<std::uint32_t>(x) == magnitude ? value : -value;
 }
 
-/// x >> count without losing the fact that something was shifted out: the lowest bit keeps it. Any count >= 0.
+/// x >> count, where the lowest bit is also set if any bit that was shifted out was set. in: any count >= 0.
 template <class W>
 LOFT_HOST_DEVICE constexpr W shift_right_sticky(W x, int count) noexcept {
   if (count >= word_bits<W>) return static_cast<W>(x != 0);
@@ -125,8 +125,8 @@ LOFT_HOST_DEVICE constexpr W shift_right_sticky(W x, int count) noexcept {
   return static_cast<W>(kept | static_cast<W>(static_cast<W>(kept << count) != x));
 }
 
-/// x * 2^exponent: exact while the result is a float, infinity above the largest one, cut towards zero below the least.
-/// NaN and infinity stay. Works on the exponent, in integers.
+/// x * 2^exponent, computed in integers. error: exact where the result is a float; infinity above the largest float,
+/// and cut towards zero below the least normal one. NaN and infinity stay as they are.
 LOFT_HOST_DEVICE constexpr float scale_by_power_of_two(float x, int exponent) noexcept {
   if (magnitude_bits(x) >= float_infinity) return x;
   auto const parts = unpack<std::uint32_t>(x);

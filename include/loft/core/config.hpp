@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The two macros of the library: LOFT_HOST_DEVICE and LOFT_VERSION.
+// What every header needs: C++20, the version, and LOFT_HOST_DEVICE.
 #ifndef LOFT_CORE_CONFIG_HPP
 #define LOFT_CORE_CONFIG_HPP
 
-#if __cplusplus < 202002L && !(defined(_MSVC_LANG) && _MSVC_LANG >= 202002L)
+#if __cplusplus < 202002L
 #error "LOFT needs C++20: compile with -std=c++20 or newer"
 #endif
 
 /// The version as one number: major * 10000 + minor * 100 + patch.
 #define LOFT_VERSION 100
 
-/// Marks a function for host and device. Plain C++ sees nothing. clang gets the attribute itself,
-/// because the `__host__` macros exist only where a vendor header was included.
+/// Marks a function for host and device; nothing in plain C++. clang is given the attribute, because `__host__` is a
+/// macro of vendor headers there, which need not be included.
 #if defined(__NVCC__)
 #define LOFT_HOST_DEVICE __host__ __device__
 #elif defined(__CUDA__) || defined(__HIP__)

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fences against optimisers that regroup arithmetic, and double arithmetic that is rounded once under any build flags.
+// Arithmetic that gives the same bits under any build flags: fences against optimisers that fuse or regroup operations
+// (-Ofast, -ffp-contract), operations in double, then those in float. Each operation is rounded once to the nearest.
+// CUDA's assembler fuses products and sums that do not say how they are rounded, and --use_fast_math flushes
+// subnormals, so that device code names its instructions.
 // Source: IEEE 754-2019, section 5.4.1.
 #ifndef LOFT_CORE_EXACT_HPP
 #define LOFT_CORE_EXACT_HPP
@@ -11,11 +14,10 @@
 
 namespace loft::exact {
 
-/// `x` as a value the optimiser knows nothing about: no -Ofast regroups what stands on its two sides, and no
-/// -ffp-contract fuses them. T: float or double.
+/// Gives back `x` as a value of which the optimiser knows nothing, so that it neither fuses nor regroups the operations
+/// that make `x` with those that use it. T: float or double.
 template <class T>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T opaque(T x) noexcept {
-#if defined(__GNUC__) || defined(__clang__) || defined(__CUDA_ARCH__)
   if (!constant_evaluated()) {
 #if defined(__CUDA_ARCH__)
     if constexpr (sizeof(T) == 4) asm("" : "+f"(x));
@@ -30,41 +32,84 @@ template <class T>
     return bit_cast<T>(word);
 #endif
   }
-#endif
   return x;
 }
 
-/// All writes to `values` stand above, all reads below: no -Ofast regroups arithmetic across, and loops on both sides
-/// still become vectors.
+/// `x`, opaque in builds that may regroup products (-ffast-math, -Ofast), and as it is in all others, where it hinders
+/// no vectoriser.
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float grouped(float x) noexcept {
+#if defined(__FAST_MATH__)
+  return opaque(x);
+#else
+  return x;
+#endif
+}
+
+/// Ends all writes to `values` before any read of them that follows: nothing is regrouped across, and loops on both
+/// sides still become vectors. In device code nothing happens.
 template <class T, int N>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void settle([[maybe_unused]] T (&values)[N]) noexcept {
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
+#if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
   if (!constant_evaluated()) asm("" : "+m"(values));
+#endif
+}
+/// The same in device code too, where what was multiplied is not fused with a sum that follows.
+template <class T, int N>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void settle_products(T (&values)[N]) noexcept {
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+  for (T& value : values) value = opaque(value);
+#else
+  settle(values);
+#endif
+}
+
+/// settle_products in builds that may regroup sums, and nothing in all others.
+template <class T, int N>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void settle_sums([[maybe_unused]] T (&values)[N]) noexcept {
+#if defined(__FAST_MATH__)
+  settle_products(values);
 #endif
 }
 
 enum class operation { sum, difference, product, quotient };
 
-/// One operation, rounded once to the nearest double, fused and regrouped with nothing. The assembler of CUDA fuses
-/// products and sums that do not say how they are rounded, so there each says it.
-template <operation O>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr double once(double a, double b) noexcept {
+/// a + b, a - b, a * b or a / b. CUDA's device code has an instruction that names its rounding and keeps subnormals.
+/// T: float or double.
+template <operation Operation, class T>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T evaluate(T a, T b) noexcept {
 #if defined(__CUDA_ARCH__)
   if (!constant_evaluated()) {
-    double result = 0;
-    if constexpr (O == operation::sum) asm("add.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
-    else if constexpr (O == operation::difference) asm("sub.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
-    else if constexpr (O == operation::product) asm("mul.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
-    else asm("div.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
+    T result = 0;
+    if constexpr (sizeof(T) == 4) {
+      if constexpr (Operation == operation::sum) asm("add.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+      else if constexpr (Operation == operation::difference)
+        asm("sub.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+      else if constexpr (Operation == operation::product) asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+      else asm("div.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    } else {
+      if constexpr (Operation == operation::sum) asm("add.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
+      else if constexpr (Operation == operation::difference)
+        asm("sub.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
+      else if constexpr (Operation == operation::product) asm("mul.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
+      else asm("div.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
+    }
     return result;
   }
 #endif
-  a = opaque(a);
-  b = opaque(b);
-  if constexpr (O == operation::sum) return opaque(a + b);
-  else if constexpr (O == operation::difference) return opaque(a - b);
-  else if constexpr (O == operation::product) return opaque(a * b);
-  else return opaque(a / b);
+  if constexpr (Operation == operation::sum) return a + b;
+  else if constexpr (Operation == operation::difference) return a - b;
+  else if constexpr (Operation == operation::product) return a * b;
+  else return a / b;
+}
+
+/// One operation in double, fused and regrouped with nothing.
+template <operation Operation>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr double once(double a, double b) noexcept {
+#if defined(__CUDA_ARCH__)
+  return evaluate<Operation>(a, b);
+#else
+  return opaque(evaluate<Operation>(opaque(a), opaque(b)));
+#endif
 }
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr double sum(double a, double b) noexcept {
   return once<operation::sum>(a, b);
@@ -90,88 +135,28 @@ template <operation O>
 #endif
 }
 
-/// `x`, opaque in builds that may regroup products (-ffast-math, -Ofast) and transparent to vectorisers in all others.
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float grouped(float x) noexcept {
-#if defined(__FAST_MATH__)
-  return opaque(x);
-#else
-  return x;
-#endif
-}
-
-/// All writes to `values` stand above, all reads below, on every machine: what was multiplied is not fused with a sum.
-template <class T, int N>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void settle_products(T (&values)[N]) noexcept {
-#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
-  for (T& value : values) value = opaque(value);
-#else
-  settle(values);
-#endif
-}
-
-/// The same where the build may regroup sums, and nothing in all others.
-template <class T, int N>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void settle_sums([[maybe_unused]] T (&values)[N]) noexcept {
-#if defined(__FAST_MATH__)
-  settle_products(values);
-#endif
-}
-
-/// a * b, rounded once to the nearest float whatever the build flags; where a sum follows, make it opaque first.
+/// a * b in float. Where a sum follows, make the product opaque first.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float multiply(float a, float b) noexcept {
-#if defined(__CUDA_ARCH__)
-  if (!constant_evaluated()) {
-    float product;  // without .ftz, which --use_fast_math would add
-    asm("mul.rn.f32 %0, %1, %2;" : "=f"(product) : "f"(a), "f"(b));
-    return product;
-  }
-#endif
-  return grouped(grouped(a) * grouped(b));
+  return grouped(evaluate<operation::product>(grouped(a), grouped(b)));
 }
-
-/// a / b, rounded once to the nearest float whatever the build flags.
+/// a / b in float.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float divide(float a, float b) noexcept {
-#if defined(__CUDA_ARCH__)
-  if (!constant_evaluated()) {
-    float quotient;
-    asm("div.rn.f32 %0, %1, %2;" : "=f"(quotient) : "f"(a), "f"(b));
-    return quotient;
-  }
-#endif
-  return grouped(grouped(a) / grouped(b));
+  return grouped(evaluate<operation::quotient>(grouped(a), grouped(b)));
 }
-
-/// a + b, rounded once whatever the build flags; on the host a flush-to-zero mode still applies.
+/// a + b, where on the host a flush-to-zero mode still applies. In double, device code may fuse it with a product.
 template <class T>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T add(T a, T b) noexcept {
-#if defined(__CUDA_ARCH__)
-  if constexpr (sizeof(T) == 4) {
-    if (!constant_evaluated()) {
-      float sum;
-      asm("add.rn.f32 %0, %1, %2;" : "=f"(sum) : "f"(a), "f"(b));
-      return sum;
-    }
-  }
-#endif
-  return a + b;
+  if constexpr (sizeof(T) == 4) return evaluate<operation::sum>(a, b);
+  else return a + b;
 }
-
 /// a - b, as add.
 template <class T>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T subtract(T a, T b) noexcept {
-#if defined(__CUDA_ARCH__)
-  if constexpr (sizeof(T) == 4) {
-    if (!constant_evaluated()) {
-      float difference;  // as one instruction: a negation may flush
-      asm("sub.rn.f32 %0, %1, %2;" : "=f"(difference) : "f"(a), "f"(b));
-      return difference;
-    }
-  }
-#endif
-  return a - b;
+  if constexpr (sizeof(T) == 4) return evaluate<operation::difference>(a, b);
+  else return a - b;
 }
 
-/// 1 / x for x > 0, at most the largest float: nothing overflows, and nothing is divided by zero.
+/// 1 / x in float for x >= 0; the largest float where 1 / x is beyond it, as for 0.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float reciprocal(float x) noexcept {
   bool const tiny = bit_cast<std::uint32_t>(x) <= 0x0020'0000u;  // 2^-128, whose reciprocal is no float
 #if defined(__CUDA_ARCH__)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Powers with a real exponent and square roots, without <cmath> and in the same bits everywhere. Detail of
-// estimator.hpp, learnable_scale.hpp and second_moment.hpp. Source: textbook series; each operation is rounded once in
-// double.
+// Logarithm, exponential, powers and square roots without <cmath>, the same bits everywhere.
+// Source: textbook series; each operation is rounded once in double.
 #ifndef LOFT_CORE_MATH_HPP
 #define LOFT_CORE_MATH_HPP
 
@@ -13,7 +12,7 @@
 
 namespace loft::detail {
 
-// Both series by Horner's rule, written out: coefficients are constants, and nothing is divided at run time.
+// The two series are evaluated by Horner's rule. Coefficients are constants, so that nothing is divided at run time.
 
 /// 1/N + x (1/(N + 2) + x (... + x / Last)).
 template <int N, int Last>
@@ -58,13 +57,13 @@ LOFT_HOST_DEVICE constexpr double exponential(double x) noexcept {
   return exact::product(exponential_series<1, 11>(r), bit_cast<double>(static_cast<std::uint64_t>(n + 1023) << 52));
 }
 
-/// x^exponent for a positive finite x. error: below 1e-10 relative while |exponent * ln x| is below 20: far below the
-/// half ulp of a float. The same bits on host and device, at compile time and under -Ofast.
+/// x^exponent for a positive finite x. error: below 1e-10 relative while |exponent * ln x| is below 20, which is far
+/// below half an ulp of a float.
 LOFT_HOST_DEVICE constexpr double power(double x, double exponent) noexcept {
   return exponent == 0 ? 1.0 : exponential(exact::product(exponent, natural_log(x)));
 }
 
-/// The square root of a double; at compile time a few ulps off at most. 0 for what is not positive.
+/// The square root of a double, rounded once; at compile time it is at most a few ulps off. 0 where x is not positive.
 LOFT_HOST_DEVICE constexpr double square_root(double x) noexcept {
   if (!(x > 0)) return 0;
   if (!constant_evaluated()) return exact::square_root(x);
@@ -73,8 +72,8 @@ LOFT_HOST_DEVICE constexpr double square_root(double x) noexcept {
   return root;
 }
 
-/// The square root of a float that is not negative, rounded once: that of a float is never so close to the middle of
-/// two floats that an error of a few ulps of a double moves it across. NaN and infinity stay.
+/// The square root of a float that is not negative, rounded once: it is never so close to the middle of two floats that
+/// a few ulps of a double decide. NaN and infinity stay as they are.
 LOFT_HOST_DEVICE constexpr float square_root_of_float(float x) noexcept {
   return magnitude_bits(x) >= float_infinity ? x : static_cast<float>(square_root(widen(x)));
 }

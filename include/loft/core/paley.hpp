@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hadamard matrices of the orders 12, 20 and 28, which are no powers of two, and sums with their signs. Detail of
-// hadamard.hpp. Source: Paley, "On orthogonal matrices", J. Math. Phys. 12 (1933), constructions I and II.
+// Hadamard matrices of the orders 12, 20 and 28, which are no powers of two, and sums with their signs.
+// Source: Paley, "On orthogonal matrices", J. Math. Phys. 12 (1933), constructions I and II.
 #ifndef LOFT_CORE_PALEY_HPP
 #define LOFT_CORE_PALEY_HPP
 
@@ -64,7 +64,7 @@ LOFT_HOST_DEVICE constexpr sign_matrix<M> paley_matrix() noexcept {
 template <int M>
 inline constexpr sign_matrix<M> paley = paley_matrix<M>();
 
-/// True where P_M is its own transpose.
+/// Whether P_M is its own transpose.
 template <int M>
 inline constexpr bool is_symmetric_paley = M == 28;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Order statistics without memory: the number of a given rank, exactly. Detail of outliers.hpp and residual.hpp.
-// Source: textbook (most significant digit radix selection).
+// Finds the numbers of given ranks, exactly and without memory for a copy.
+// Source: textbook (radix selection by the most significant digit).
 #ifndef LOFT_CORE_RADIX_SELECT_HPP
 #define LOFT_CORE_RADIX_SELECT_HPP
 
@@ -11,18 +11,19 @@
 
 namespace loft::detail {
 
-/// A word that orders like the number: -inf < ... < 0 < ... < inf. -0 counts as 0. in: no NaN.
+/// An unsigned word that grows with the number; -0 has the word of 0. in: no NaN.
 LOFT_HOST_DEVICE constexpr std::uint32_t order_key(float x) noexcept {
   std::uint32_t const bits = magnitude_bits(x) == 0 ? 0u : bit_cast<std::uint32_t>(x);
   return (bits & float_sign) != 0 ? ~bits : bits | float_sign;
 }
-/// The number of an order_key.
+/// The number whose order_key is `key`.
 LOFT_HOST_DEVICE constexpr float number_of_key(std::uint32_t key) noexcept {
   return bit_cast<float>((key & float_sign) != 0 ? key & ~float_sign : ~key);
 }
 
-/// keys[r] = the key of rank ranks[r], 0 the least; the ranks are used up. `visit(add)` calls add(key) for every key,
-/// and for the same keys each time: once for each byte of a key, from the top. in: 0 <= rank < the number of keys.
+/// Sets keys[r] to the key of rank ranks[r], where the least key has rank 0, and overwrites the ranks.
+/// `visit(add)` calls add(key) for every key; it is called once for each byte of a key, and gives the same keys each
+/// time. in: 0 <= rank < the number of keys.
 template <class W, int N, class Visit>
 LOFT_HOST_DEVICE constexpr void radix_select(std::int64_t (&ranks)[N], W (&keys)[N], Visit&& visit) noexcept {
   for (W& key : keys) key = 0;

@@ -149,7 +149,7 @@ LOFT_HOST_DEVICE inline std::uint64_t decide_units(gnmr_memory<Norm> const& m, g
   for (std::int64_t i = run.first; i < run.end; ++i) {
     gnmr_unit& u = m.units[i];
     bool const was_active = u.active;
-    bool const active = detail::is_candidate(u, o) ? bound.admits(detail::risk_key(u.risk)) : detail::is_new(u, o);
+    bool const active = detail::is_candidate(u, o) ? bound.has_place(detail::risk_key(u.risk)) : detail::is_new(u, o);
     detail::take_path(u, active, o);
     now += active ? 1u : 0u;
     evicted += was_active && !active ? 1u : 0u;

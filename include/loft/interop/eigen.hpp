@@ -28,7 +28,7 @@ struct Eigen::NumTraits<loft::minifloat<F>> : Eigen::GenericNumTraits<loft::mini
 
 namespace loft {
 
-/// What quantized values are put into where a function makes the matrix: rows lie as the codes' rows do.
+/// The matrix that functions make for decoded values: by rows, as codes lie.
 using eigen_matrix = Eigen::Matrix<float, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 
 /// An Eigen expression whose elements lie in memory: a matrix, a map, a block, a transpose, and these of each other.
@@ -37,7 +37,8 @@ concept EigenInMemory = std::is_base_of_v<Eigen::DenseBase<std::remove_cvref_t<M
                         (int{std::remove_cvref_t<M>::Flags} & int{Eigen::DirectAccessBit}) != 0;
 
 /// The memory of an expression as a view, without a copy: strides say whether it is row- or column-major, a block, a
-/// transpose. Writable where the expression is. A temporary matrix is refused, for its memory would be gone.
+/// transpose. Writable where the expression is. A temporary matrix does not compile, because its memory ends with the
+/// call.
 template <EigenInMemory M>
 auto view_of(M&& m) noexcept {
   static_assert(std::is_lvalue_reference_v<M> ||
@@ -51,9 +52,9 @@ auto view_of(M&& m) noexcept {
 ///
 /// An expression in memory is read where it lies; any other one is evaluated first, by Eigen, which allocates and may
 /// throw. in, out, rounds, error: as loft::quantize of a view.
-template <class O, class M, class L>
+template <Operand O, class M, class L>
 [[nodiscard]] status quantize(Eigen::DenseBase<M> const& in, quantized_view<typename O::format, L> out,
-                              O const& how = {}) noexcept(EigenInMemory<M>) {
+                              O const& how = detail::default_operand<O>()) noexcept(EigenInMemory<M>) {
   if constexpr (EigenInMemory<M>) {
     return quantize(view_of(in.derived()), out, how);
   } else {
@@ -63,16 +64,18 @@ template <class O, class M, class L>
 }
 
 /// loft::dequantize into an expression in memory, of the shape of `in`. Nothing is allocated.
-template <class O, class B, class L, EigenInMemory M>
-[[nodiscard]] status dequantize(quantized_view<B, L> in, M&& out, O const& how = {}) noexcept {
+template <Operand O, class B, class L, EigenInMemory M>
+[[nodiscard]] status dequantize(quantized_view<B, L> in, M&& out,
+                                O const& how = detail::default_operand<O>()) noexcept {
   static_assert(std::is_same_v<std::remove_pointer_t<decltype(out.data())>, float>, "dequantize writes floats");
   return dequantize(in, view_of(std::forward<M>(out)), how);
 }
 
 /// The floats of a quantized tensor as a matrix, and in `outcome` what loft::dequantize says; not ok: the matrix is
 /// empty.
-template <class O, class B, class L>
-[[nodiscard]] eigen_matrix dequantized(quantized_view<B, L> in, status& outcome, O const& how = {}) {
+template <Operand O, class B, class L>
+[[nodiscard]] eigen_matrix dequantized(quantized_view<B, L> in, status& outcome,
+                                       O const& how = detail::default_operand<O>()) {
   eigen_matrix result;
   // Extents are looked at before memory is asked for.
   outcome = detail::check_quantized(in);
@@ -113,9 +116,9 @@ bool starts_within(Rows const& rows, eigen_matrix const& values) noexcept {
 /// Products and sums are Eigen's, in its order; the dequantized matrix is a temporary. `right` is any dense float
 /// expression. out: resized. A NaN block makes the rows it takes part in NaN. error: a status other than ok, `out`
 /// untouched; shape_mismatch also where the type of `out` does not let it have the shape.
-template <class O, class B, class L, class Right, class Out>
+template <Operand O, class B, class L, class Right, class Out>
 [[nodiscard]] status multiply(quantized_view<B, L> left, Eigen::MatrixBase<Right> const& right,
-                              Eigen::PlainObjectBase<Out>& out, O const& how = {}) {
+                              Eigen::PlainObjectBase<Out>& out, O const& how = detail::default_operand<O>()) {
   if (left.cols != right.rows()) return status::shape_mismatch;
   if (status const s = detail::check_result<Out>(left.rows, right.cols()); s != status::ok) return s;
   status outcome = status::ok;
@@ -129,8 +132,8 @@ template <class O, class B, class L, class Right, class Out>
 /// What an operand's elements and block factors multiply to, as floats; the factor of the tensor is left out.
 ///
 /// in: as loft::matmul takes it. out: `values`, resized to [rows, cols]; nothing is allocated where it has that shape
-/// already. An operand whose elements lie in `values` is refused. rounds: once, to float. error: half an ulp, none for
-/// scales of up to 16 bits while the value is a float. A status other than ok: `values` is untouched.
+/// already. rounds: once, to float. error: half an ulp, none for scales of up to 16 bits while the value is a float. A
+/// status other than ok: `values` is untouched; overlapping_output where the elements of the operand lie in `values`.
 template <class Source>
 [[nodiscard]] status decode_rows(Source const& source, eigen_matrix& values) {
   auto const rows = rows_of(source);

@@ -9,11 +9,11 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "loft/array/packing.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/number/formats.hpp"
 #include "loft/number/minifloat.hpp"
-#include "loft/array/packing.hpp"
 
 // Both vendors use this name, for types of their own that never meet in one program.
 struct __half;
@@ -27,7 +27,7 @@ struct holds {
   using format = F;
   static constexpr int count = N;
 };
-/// What all other types hold.
+/// All other types: they are of no vendor.
 struct holds_nothing {};
 /// What V holds, by its type: specialised once for each type of a vendor.
 template <class V>

@@ -15,7 +15,8 @@
 
 namespace loft {
 
-/// What becomes of a value beyond the largest finite one: that one, or the format's infinity, else NaN, else that one.
+/// What a value beyond the largest finite value of a format becomes. saturate: the largest finite value. special: the
+/// format's infinity; NaN where it has no infinity; the largest finite value where it has neither.
 enum class overflow { saturate, special };
 
 namespace detail {
@@ -54,16 +55,15 @@ LOFT_HOST_DEVICE constexpr std::uint32_t round_to_ordinal(unpacked<W> number, R 
   W const kept = some_kept ? static_cast<W>(number.significand >> dropped_bits) : W{0};
   W const fraction = some_kept ? static_cast<W>(number.significand << (word_bits<W> - dropped_bits))
                                : shift_right_sticky(number.significand, dropped_bits - word_bits<W>);
-  // 4. Exponent and mantissa in one number: a carry out of the mantissa moves to the next binade by itself. The binade
-  // above
-  //    the largest number stands for all beyond.
+  // 4. Exponent and mantissa in one number, so that a carry out of the mantissa moves to the next binade by itself. The
+  //    binade above the largest number stands for all that lie beyond it.
   std::uint32_t const lower =
       spec.first_ordinal(min(exponent, max(spec.max_exponent() + 1, least))) + static_cast<std::uint32_t>(kept);
   // 5. Round.
   return lower + (rounding.up(lower, fraction, number.negative, index) ? 1u : 0u);
 }
 
-/// encode of x * 2^-scale, where that product is not rounded: the scale acts on the exponent.
+/// encode of x * 2^-scale. The product itself is not rounded, because the scale acts on the exponent.
 template <Format F, overflow O, Rounding R, class T>
 LOFT_HOST_DEVICE constexpr code<F> encode_scaled(T x, int scale, R const& rounding, std::uint64_t index) noexcept {
   constexpr auto spec = F::spec;
@@ -73,7 +73,7 @@ LOFT_HOST_DEVICE constexpr code<F> encode_scaled(T x, int scale, R const& roundi
   word const bits = bit_cast<word>(x);
   word const magnitude = bits & static_cast<word>(~sign);
   bool const negative = bits != magnitude;
-  // NaN; then what an unsigned format does not have (its -0 is 0).
+  // NaN comes first, then what an unsigned format does not have; its -0 is 0.
   if (magnitude > infinity) return static_cast<code<F>>(spec.has_nan() ? spec.nan_code() : spec.max_code());
   if (!spec.is_signed && negative)
     return static_cast<code<F>>(O == overflow::special && spec.has_nan() && magnitude != 0 ? spec.nan_code() : 0u);
@@ -127,14 +127,14 @@ concept EncodeSource = std::is_same_v<T, float> || std::is_same_v<T, double> || 
   x.bits();
 };
 
-/// The code of F nearest to `x` in the sense of `rounding`.
+/// The code of the value of F to which `rounding` takes `x`.
 ///
-/// in: a number; `index` is the element's index, which only stochastic rounding looks at.
+/// in: a number; `index`: the element's index, at which only stochastic rounding looks.
 /// rounds: once, from the value itself, whatever the source type. error: at most half a gap for the nearest modes, less
-/// than one gap for the others. NaN: the canonical NaN, or the code of +max in a format without NaN. Infinity and
-/// values that round beyond the largest finite one: as `O` says. -0 and negative underflow keep the sign where the
-/// format has -0. Unsigned formats: a negative value gives the least code, or NaN under `special`. source: design
-/// decisions 1 to 6.
+/// than one gap for the others. A NaN becomes the canonical NaN, or the code of +max in a format without NaN. Infinity
+/// and values that round beyond the largest finite one become what `O` says. -0, and a negative value that rounds to 0,
+/// keep their sign where the format has -0. In an unsigned format a negative value becomes the least code, or NaN under
+/// `special`. source: design decisions 1 to 6.
 template <Format F, overflow O = overflow::saturate, Rounding R = nearest_even, class T>
 LOFT_HOST_DEVICE constexpr code<F> encode(T x, R rounding = {}, std::uint64_t index = 0) noexcept {
   static_assert(EncodeSource<T>,
@@ -143,8 +143,8 @@ LOFT_HOST_DEVICE constexpr code<F> encode(T x, R rounding = {}, std::uint64_t in
   else return detail::encode_scaled<F, O>(static_cast<float>(x), 0, rounding, index);
 }
 
-/// The value of a code. Exact: every value of a format is a float. Bits of `code` above the format's width are ignored.
-/// NaN codes give the quiet NaN 0x7fc00000. source: the format's own, see formats.hpp.
+/// The value of a code. error: exact, because every value of a format is a float. Bits of `c` above the format's width
+/// are ignored. A NaN becomes the quiet NaN 0x7fc00000. source: that of the format, see formats.hpp.
 template <Format F>
 LOFT_HOST_DEVICE constexpr float decode(code<F> c) noexcept {
   constexpr auto spec = F::spec;

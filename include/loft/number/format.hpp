@@ -15,16 +15,17 @@
 namespace loft {
 
 /// What the top codes mean. none: all are finite. nan: all ones below the sign is NaN. ieee: the top exponent holds
-/// infinity and NaNs. fnuz: the code of -0 is the only NaN. extended (P3109): one NaN, the code of -0 or in an unsigned
-/// format the top code, and infinity as the largest magnitude below it.
+/// infinity and NaNs. fnuz: the code of -0 is the only NaN. extended (P3109): the only NaN is the code of -0, or the
+/// top code of an unsigned format, and infinity is the largest magnitude that is not NaN.
 enum class specials { none, nan, ieee, fnuz, extended };
 
-/// A binary floating-point format as a record of facts. Every limit and mask below is derived from it.
+/// A binary floating-point format as a record of facts, from which every limit and mask below is derived.
 ///
-/// A code is sign, exponent field e, mantissa m, from the top. Its value is (1 + m / 2^mantissa_bits) * 2^(e - bias),
-/// and where `has_zero` holds, field 0 is the subnormals m / 2^mantissa_bits * 2^(1 - bias), zero among them; else
-/// field 0 is a binade like the others. With `twos_complement` a negative code is the two's complement of its
-/// magnitude, which makes the fixed-point integers formats like the rest.
+/// A code consists of sign, exponent field e and mantissa m, from the top. Its value is
+/// (1 + m / 2^mantissa_bits) * 2^(e - bias). Where `has_zero` is true, the codes of field 0 are the subnormals
+/// m / 2^mantissa_bits * 2^(1 - bias), zero among them; else field 0 is a binade like the others. With
+/// `twos_complement` a negative code is the two's complement of its magnitude, which makes fixed-point integers formats
+/// like the rest.
 struct format_spec {
   int exponent_bits, mantissa_bits, bias;
   specials special = specials::none;
@@ -77,11 +78,10 @@ struct format_spec {
     return min_exponent() - mantissa_bits + log2;
   }
 
-  // What encode asks of a description. It counts magnitudes: 0 is the least, and the next code up is the next number.
+  // What encode asks of a spec. An ordinal counts magnitudes: 0 is the least, and the next number has the next ordinal.
   LOFT_HOST_DEVICE constexpr std::uint32_t max_ordinal() const noexcept { return max_code(); }
   LOFT_HOST_DEVICE constexpr int mantissa_bits_at(int) const noexcept { return mantissa_bits; }
-  /// The ordinal of a number of exponent `exponent` is this plus its significand, hidden bit included: that bit raises
-  /// the field from 0 to 1, or from nothing where field 0 is a binade itself.
+  /// What a number of this exponent adds to its significand, hidden bit included, to make its ordinal.
   LOFT_HOST_DEVICE constexpr std::uint32_t first_ordinal(int exponent) const noexcept {
     return (static_cast<std::uint32_t>(exponent - min_exponent()) << mantissa_bits) -
            (has_zero ? 0u : 1u << mantissa_bits);
@@ -92,7 +92,7 @@ struct format_spec {
     return ordinal == 0 && nan_is_negative_zero() ? 0u : ordinal | sign_mask();
   }
 
-  /// The fields are sound, and every value is a float: decode can be exact.
+  /// Whether the fields are sound and every value is a float, so that decode is exact.
   LOFT_HOST_DEVICE constexpr bool valid() const noexcept {
     bool const fields = exponent_bits >= 0 && exponent_bits <= 8 && mantissa_bits >= 0 && mantissa_bits <= 23 &&
                         exponent_bits + mantissa_bits >= 1 && bits() <= 32;
@@ -108,12 +108,13 @@ struct format_spec {
   }
 };
 
-/// HiFloat8: the exponent's width is coded too, so that numbers near 1 have 3 mantissa bits and those far from it 2, 1
-/// or 0.
+/// HiFloat8, whose codes tell the width of the exponent: numbers near 1 have 3 mantissa bits, those far from it 2, 1 or
+/// 0.
 ///
 /// Below the sign stand a prefix (11, 10, 01, 001, 0001 for exponents of 4, 3, 2, 1, 0 bits), the exponent as sign and
-/// magnitude without its leading one, and the mantissa. The prefix 0000 holds 2^(m - 23) for m = 1..7, zero, and as -0
-/// NaN. The largest code below the sign is infinity's. source: arXiv 2409.16626 section 2.
+/// magnitude without its leading one, and the mantissa. With the prefix 0000, the mantissa m = 1 to 7 is 2^(m - 23),
+/// and m = 0 is zero, or NaN under a sign. The largest magnitude, 0x6f, is infinity. source: arXiv 2409.16626 section
+/// 2.
 struct hifloat8_spec {
   static constexpr bool is_signed = true, has_zero = true, twos_complement = false;
   static constexpr int mantissa_bits = 3;
@@ -196,7 +197,7 @@ struct hifloat8_spec {
   }
 };
 
-/// A format is a named empty struct with a static member `spec`: a format_spec, or another kind of description.
+/// A format is a named empty struct with a static member `spec`: a format_spec, or another type with its members.
 template <class F>
 concept Format = requires {
   { F::spec.bits() } -> std::convertible_to<int>;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE catalogue of formats and the list of them, all_formats. A format is added here and nowhere else.
+// The catalogue of formats, and all_formats, the list of them. A format is added here and nowhere else.
 // Source: OCP MX 1.0 (e2m1, e2m3, e3m2, e8m0, int8_over_64), OCP OFP8 1.0 (e4m3, e5m2), IEEE 754-2019 (fp16, fp32);
 // each other line says its own.
 #ifndef LOFT_NUMBER_FORMATS_HPP
@@ -18,7 +18,7 @@ struct e2m1 { static constexpr format_spec spec{2, 1, 1}; };                    
 struct e2m3 { static constexpr format_spec spec{2, 3, 1}; };                                 // max 7.5
 struct e3m2 { static constexpr format_spec spec{3, 2, 3}; };                                 // max 28
 
-// Elements without a sign, for numbers that are never negative: see second_moment.hpp.
+// Elements without a sign, for numbers that are never negative: see train/second_moment.hpp.
 struct ue3m1 { static constexpr format_spec spec{3, 1, 3, specials::none, false}; };         // max 24
 
 // Elements of 8 and 16 bits. E3M4 and the FNUZ pair: Noune et al., arXiv 2206.02915, and the ml_dtypes package.
@@ -32,12 +32,12 @@ struct bf16 { static constexpr format_spec spec{8, 7, 127, specials::ieee}; };  
 struct fp16 { static constexpr format_spec spec{5, 10, 15, specials::ieee}; };               // binary16
 struct fp32 { static constexpr format_spec spec{8, 23, 127, specials::ieee}; };              // binary32
 
-// Symmetric two's complement integers: with one exponent bit, all gaps are equal. int8_over_64 is the element of MXINT8:
-// the same integers in units of 1/64.
+// Symmetric two's complement integers: with one exponent bit, all gaps are equal. int8_over_64, MXINT8's element, is
+// the same in units of 1/64.
 struct int4 { static constexpr format_spec spec{1, 2, -1, specials::none, true, true, true}; };  // -7 ... 7
 struct int6 { static constexpr format_spec spec{1, 4, -3, specials::none, true, true, true}; };  // -31 ... 31
 struct int8 { static constexpr format_spec spec{1, 6, -5, specials::none, true, true, true}; };  // -127 ... 127
-struct int8_over_64 { static constexpr format_spec spec{1, 6, 1, specials::none, true, true, true}; };
+struct int8_over_64 { static constexpr format_spec spec{1, 6, 1, specials::none, true, true, true}; };  // -127/64 ... 127/64
 
 // Scales: unsigned. e8m0 and e6m2 have neither zero nor subnormals: code 0 of e8m0 is 2^-127, of e6m2 2^-48.
 struct ue4m3 { static constexpr format_spec spec{4, 3, 7, specials::nan, false}; };          // NVFP4's block scale
@@ -48,9 +48,8 @@ struct e8m0 { static constexpr format_spec spec{8, 0, 127, specials::nan, false,
 
 // clang-format on
 
-/// The formats of IEEE P3109: K bits, P of them precision (mantissa and hidden bit), signed or not, with infinity or
-/// without.
-/// source: IEEE SA P3109 Interim Report, sections on value sets; binary8p3 is p3109<8, 3>.
+/// The formats of IEEE P3109: K bits, a precision of P bits (the mantissa and the hidden bit), signed or not, with
+/// infinity or without; binary8p3 is p3109<8, 3>. source: IEEE SA P3109 Interim Report, sections on value sets.
 template <int K, int P, bool Signed = true, bool Extended = true>
 struct p3109 {
   static_assert(K >= 2 && K <= 8 && P >= 1 && P <= K - (Signed ? 1 : 0),
@@ -70,7 +69,7 @@ struct type_list {
   }
 };
 
-/// Every format of the catalogue: tests, documentation and benchmarks follow from this list.
+/// Every format of the catalogue. Tests, documentation and benchmarks follow from this list.
 using all_formats =
     type_list<e1m2, e2m1, e2m3, e3m2, ue3m1, e3m4, e4m3, e5m2, e4m3fnuz, e5m2fnuz, hifloat8, bf16, fp16, fp32, int4,
               int6, int8, int8_over_64, ue4m3, ue5m3, ue5m3_ieee, e6m2, e8m0, p3109<8, 1>, p3109<8, 3>,

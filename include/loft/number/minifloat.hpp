@@ -16,10 +16,10 @@
 
 namespace loft {
 
-/// A number stored as a code of F. Conversions in and out are explicit; in rounds to nearest even and saturates.
+/// A number stored as a code of F. Conversions are explicit; those to F round to nearest even and saturate.
 ///
-/// Arithmetic computes in float and rounds the result to F; for formats of up to 11 significant bits that equals
-/// rounding the exact result once. Comparisons are those of the values: NaN equals nothing, -0 equals 0.
+/// Arithmetic is that of float, and its result is rounded to F. For formats of up to 11 significant bits that equals
+/// rounding the exact result once. Values are compared: NaN equals nothing, and -0 equals 0.
 template <Format F>
 class minifloat {
  public:
@@ -27,13 +27,13 @@ class minifloat {
 
   /// The number with code 0: 0, or the least number of a format without zero.
   constexpr minifloat() noexcept = default;
-  /// `x` rounded once, to nearest even, saturating; NaN as encode has it.
+  /// Rounds `x` once, to nearest even, saturating. NaN becomes what encode makes of it.
   LOFT_HOST_DEVICE constexpr explicit minifloat(float x) noexcept : code_{encode<F>(x)} {}
   LOFT_HOST_DEVICE constexpr explicit minifloat(double x) noexcept : code_{encode<F>(x)} {}
-  /// The value of an int, rounded once. Not of other integers: those are mostly codes, which from_bits takes.
+  /// Rounds the value of an int once. Other integers are refused: mostly they are codes, which from_bits takes.
   template <std::same_as<int> I>
   LOFT_HOST_DEVICE constexpr explicit minifloat(I x) noexcept : code_{encode<F>(static_cast<double>(x))} {}
-  /// A number of another format, rounded once.
+  /// Rounds a number of another format once.
   template <Format G>
     requires(!std::is_same_v<F, G>)
   LOFT_HOST_DEVICE constexpr explicit minifloat(minifloat<G> x) noexcept : code_{encode<F>(x)} {}
@@ -49,13 +49,13 @@ class minifloat {
   }
   /// The code.
   LOFT_HOST_DEVICE constexpr code<F> bits() const noexcept { return code_; }
-  /// Tested on the code, so that builds that take NaN for impossible see it too.
+  /// Whether the number is NaN. The code is tested, so that builds that take NaN for impossible see it too.
   LOFT_HOST_DEVICE constexpr bool is_nan() const noexcept {
     constexpr auto spec = F::spec;
     return spec.is_nan(code_);
   }
 
-  // Comparisons of the values, exact in every build: one with NaN is false, and -0 equals 0.
+  // Comparisons of the values, exact in every build. Each is false where one is NaN, and -0 equals 0.
   /// a and b are the same number.
   LOFT_HOST_DEVICE friend constexpr bool operator==(minifloat a, minifloat b) noexcept {
     return !a.is_nan() && !b.is_nan() && a.order() == b.order();
@@ -71,8 +71,8 @@ class minifloat {
   /// a is greater than b or equal to it.
   LOFT_HOST_DEVICE friend constexpr bool operator>=(minifloat a, minifloat b) noexcept { return b <= a; }
 
-  // Arithmetic: rounds the float result to nearest even, saturating; overflow and division by zero give the largest
-  // number, 0 / 0 and operands that are NaN give NaN where the format has it.
+  // Arithmetic: that of float, rounded to nearest even and saturated. Overflow and division by zero give the largest
+  // number; 0 / 0 and operands that are NaN give NaN where the format has one.
   /// -a. error: exact where the format is signed; NaN stays NaN.
   LOFT_HOST_DEVICE constexpr minifloat operator-() const noexcept { return minifloat{-static_cast<float>(*this)}; }
   /// a + b, rounded to F.
@@ -131,6 +131,17 @@ using ue5m3_ieee_t = minifloat<ue5m3_ieee>;
 using e6m2_t = minifloat<e6m2>;
 using e8m0_t = minifloat<e8m0>;
 
+namespace detail {
+
+/// The float that a value of a tensor is, exactly.
+template <class T>
+LOFT_HOST_DEVICE constexpr float to_float(T x) noexcept {
+  static_assert(EncodeSource<T> && !std::is_same_v<T, double>,
+                "tensors hold float or a minifloat: a block maximum is a float");
+  return static_cast<float>(x);
+}
+
+}  // namespace detail
 }  // namespace loft
 
 /// Limits derived from the format's spec.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Random words that depend on nothing but (seed, stream, index): philox4x32 and random_bits.
+// Random words that depend on (seed, stream, index) alone: philox4x32 and random_bits.
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox4x32).
 #ifndef LOFT_NUMBER_RANDOM_HPP
 #define LOFT_NUMBER_RANDOM_HPP
@@ -10,16 +10,16 @@
 
 namespace loft {
 
-/// Two words of 32 bits: the key of a generator, the least significant word first.
+/// Two words of 32 bits, the least significant one first: the key of a generator.
 struct u32x2 {
   std::uint32_t x, y;
 };
-/// Four words of 32 bits: its counter, and what one call gives, the least significant word first.
+/// Four words of 32 bits, the least significant one first: the counter of a generator, and the result of one call.
 struct u32x4 {
   std::uint32_t x, y, z, w;
 };
 
-/// The counter-based generator Philox4x32 with `Rounds` rounds; 10 is the usual number, 7 passes BigCrush.
+/// The counter-based generator Philox4x32. 10 rounds are usual, and 7 pass BigCrush.
 /// in: a 128-bit counter and a 64-bit key, least significant word first. out: 128 random bits. error: exact.
 template <int Rounds = 10>
 struct philox4x32 {
@@ -33,7 +33,7 @@ struct philox4x32 {
     return counter;
   }
 
-  /// The keys of all rounds, for callers that use one key many times.
+  /// The keys of all rounds, for callers that use the same key many times.
   struct schedule {
     u32x2 keys[Rounds];
   };
@@ -64,12 +64,12 @@ struct philox4x32 {
 
 namespace detail {
 
-/// A 64-bit number as (low, high) words.
+/// The low and the high word of a number of 64 bits.
 LOFT_HOST_DEVICE constexpr u32x2 words_of(std::uint64_t number) noexcept {
   return {static_cast<std::uint32_t>(number), static_cast<std::uint32_t>(number >> 32)};
 }
 
-/// The 128 bits of call number `call` under a key, or the keys made of it.
+/// The 128 bits of call number `call`. key: that of the generator, or the keys of all its rounds.
 template <class G, class Key>
 LOFT_HOST_DEVICE constexpr u32x4 counter_words(Key const& key, std::uint64_t stream, std::uint64_t call) noexcept {
   u32x2 const low = words_of(call), high = words_of(stream);
@@ -84,9 +84,9 @@ LOFT_HOST_DEVICE constexpr u32x4 counter_words(std::uint64_t seed, std::uint64_t
 
 /// The `Bits` random bits of element `index`.
 ///
-/// One call of the generator serves 128 / Bits neighbours: key = seed, counter = (index / (128 / Bits), stream), and
-/// the element takes slot index % (128 / Bits), low bits of the low words first. Nothing else enters: no thread, no
-/// launch shape, no backend. error: exact. source: design decision 13.
+/// One call of the generator serves 128 / Bits neighbours. Its key is `seed`, its counter (index / (128 / Bits),
+/// stream), and the element takes slot index % (128 / Bits) of the result, low bits of the low words first. Threads,
+/// launch shapes and backends change nothing. error: exact. source: design decision 13.
 template <int Bits, class G = philox4x32<10>>
 LOFT_HOST_DEVICE constexpr std::uint32_t random_bits(std::uint64_t seed, std::uint64_t stream,
                                                      std::uint64_t index) noexcept {

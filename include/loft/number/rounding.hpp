@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happens to the dropped bits: the Rounding concept and its models.
+// How the bits that a format has no room for are rounded: the Rounding concept and its models.
 // Source: IEEE 754-2019 section 4.3; round to odd: Boldo and Melquiond, IEEE TC 57(4), 2008; stochastic: design
 // decision 13.
 #ifndef LOFT_NUMBER_ROUNDING_HPP
@@ -15,14 +15,13 @@
 
 namespace loft {
 
-/// A rounding is a struct with one pure function template: `up<W>(lower, fraction, negative, index)` is true when the
-/// magnitude goes to the next code above `lower`. `fraction` is the exact distance to `lower` in units of the gap, as a
-/// binary fraction that fills its word W (half is the top bit alone); its lowest bit also stands for anything non-zero
-/// below it.
+/// A rounding is a struct with one pure function template, `up<W>(lower, fraction, negative, index)`, which says
+/// whether the magnitude goes to the code above `lower`. `fraction` is the exact distance to `lower` in units of the
+/// gap, as a binary fraction that fills its word W: one half is the top bit alone. Its lowest bit is also set where
+/// anything below that bit is not zero.
 ///
-/// Laws: up(.., 0, ..) is false, so that an exact value stays. A rounding that never leaves the finite numbers also has
-/// `stops_at_max(negative)`: true where a finite value beyond the largest finite one becomes that one, whatever
-/// `overflow` says.
+/// Law: up(.., 0, ..) is false, so that an exact value stays. A rounding may also have `stops_at_max(negative)`, which
+/// says whether a finite value beyond the largest finite one becomes that one, whatever `overflow` says.
 template <class R>
 concept Rounding = requires(R const rounding, std::uint32_t lower, std::uint32_t fraction, bool negative,
                             std::uint64_t index) {
@@ -58,7 +57,7 @@ struct nearest_away {
   }
 };
 
-/// To the nearest value, ties towards plus infinity on both sides of zero, as a comparison `x < threshold` has it.
+/// To the nearest value, ties towards plus infinity on both sides of zero, as comparing `x < threshold` rounds them.
 /// source: the FP4 quantizer of arXiv 2501.17116.
 struct nearest_upward {
   template <class W>
@@ -67,7 +66,7 @@ struct nearest_upward {
   }
 };
 
-/// Drops the bits.
+/// To the next smaller magnitude: the bits are dropped.
 struct toward_zero {
   template <class W>
   LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W, bool, std::uint64_t) const noexcept {
@@ -102,7 +101,7 @@ struct downward {
   LOFT_HOST_DEVICE constexpr bool stops_at_max(bool negative) const noexcept { return !negative; }
 };
 
-/// An inexact value goes to the neighbour with the odd code, so that a second rounding sees that something was lost.
+/// An inexact value goes to the neighbour with the odd code, so that a second rounding sees that bits were lost.
 struct to_odd {
   template <class W>
   LOFT_HOST_DEVICE constexpr bool up(std::uint32_t lower, W fraction, bool, std::uint64_t) const noexcept {
@@ -111,10 +110,10 @@ struct to_odd {
   LOFT_HOST_DEVICE constexpr bool stops_at_max(bool) const noexcept { return true; }
 };
 
-/// Stochastic rounding with the random bits given, any number of them from 1 to 32.
+/// Stochastic rounding by a given random word of 1 to 32 bits.
 ///
-/// The magnitude goes up iff fraction + (word + 1/2) / 2^Bits >= 1: an exact value never moves, and over all words the
-/// mean error, averaged over the fraction, is zero. Bits of `word` above the lowest `Bits` are ignored.
+/// The magnitude goes up if and only if fraction + (word + 1/2) / 2^Bits >= 1. An exact value never moves, and the mean
+/// error over all words and fractions is zero. Bits of `word` above the lowest `Bits` are ignored.
 template <int Bits>
 struct stochastic_word {
   static_assert(Bits >= 1 && Bits <= 32, "stochastic_word: Bits must be from 1 to 32");
@@ -130,8 +129,8 @@ struct stochastic_word {
   }
 };
 
-/// As stochastic_word without the half: up iff fraction + word / 2^Bits >= 1. Hardware does this; its mean is low by
-/// 1/2^(Bits + 1) of a gap.
+/// As stochastic_word without the half, as hardware rounds: the magnitude goes up if and only if
+/// fraction + word / 2^Bits >= 1. The mean is low by 1/2^(Bits + 1) of a gap.
 template <int Bits>
 struct truncated_stochastic_word {
   static_assert(Bits >= 1 && Bits <= 32, "truncated_stochastic_word: Bits must be from 1 to 32");
@@ -147,7 +146,7 @@ struct truncated_stochastic_word {
   }
 };
 
-/// Rounds as `Word`, stochastic_word or truncated_stochastic_word, with the word of the element:
+/// Rounds each element as Word, which is stochastic_word or truncated_stochastic_word, with the random word
 /// random_bits<Word::bits, Generator>(seed, stream, index).
 template <class Word, class Generator>
 struct basic_stochastic {
@@ -163,17 +162,28 @@ struct basic_stochastic {
   }
 };
 
-/// Stochastic rounding, without bias: stochastic<8>{seed, stream}. Bits: 1, 2, 4, 8, 16 or 32.
+/// Stochastic rounding without bias, as in stochastic<8>{seed, stream}. Bits: 1, 2, 4, 8, 16 or 32.
 template <int Bits = 16, class Generator = philox4x32<10>>
 using stochastic = basic_stochastic<stochastic_word<Bits>, Generator>;
 
-/// As `stochastic` without the half; see truncated_stochastic_word.
+/// As stochastic, with the words of truncated_stochastic_word.
 template <int Bits = 16, class Generator = philox4x32<10>>
 using truncated_stochastic = basic_stochastic<truncated_stochastic_word<Bits>, Generator>;
 
 namespace detail {
 
-/// The word in which R compares fractions of a T: the carrier's own, or 64 bits where the random word needs more room.
+/// Whether R looks at a random word for each element. The words of many elements can then be made at once.
+template <class R>
+inline constexpr bool has_random_words = requires {
+  R::bits;
+};
+/// Whether R makes the random word of an element from the element's index.
+template <class R>
+inline constexpr bool makes_random_words = requires {
+  typename R::given_word;
+};
+
+/// The word in which R compares fractions of a T: that of T, or 64 bits where a random word would not fit.
 template <class R, class T>
 struct fraction_word {
   using type = typename ieee<T>::word;

@@ -8,12 +8,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/product/accumulator.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/product/operand_rows.hpp"
 #include "loft/core/status.hpp"
+#include "loft/product/accumulator.hpp"
+#include "loft/product/operand_rows.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
@@ -229,14 +229,14 @@ LOFT_HOST_DEVICE constexpr float dot(Left const& left_operand, std::int64_t i, R
 
 /// out = left * right^T: [M, K] x [N, K] -> [M, N], both quantized along K or not at all, as a product of a recipe is.
 ///
-/// in: each operand is a quantized_view, a matrix_view of float or a minifloat, or what rows_of makes of them: that
-/// names a layout of scales, or a rule with a constant. Any two block formats fit. out: any strides that do not
-/// overlap, in memory apart from the operands': one that begins where an operand's elements do is refused, others are
-/// not looked for. `range`: the rows of `out` to write, for callers with threads.
+/// in: each operand is a quantized_view, a matrix_view of float or a minifloat, or what rows_of makes of them, which
+/// names a rule with a constant. Any two block formats fit. out: any strides that do not overlap, in memory apart from
+/// the operands': where it begins where an operand's elements do, the call returns overlapping_output; other overlaps
+/// are not looked for. `range`: the rows of `out` to write, for callers with threads.
 /// Elements are exact, and are multiplied before any scale: within each run of K over which the factors of both sides
 /// are constant (the greatest common divisor of their factor_cols) the accumulator sums the products of elements; the
-/// sum is multiplied by both factors and added to the total; the scales of the tensors come last. Operands that were
-/// rotated alike need no inverse: the product of rotated rows is the product of the rows.
+/// sum is multiplied by both factors and added to the total; the scales of the tensors come last. Operands under
+/// one rotation need no inverse: the product of rotated rows is the product of the rows.
 /// rounds: as the accumulator says, k ascending; the epilogue in double, then once to float. error, to what exact
 /// arithmetic makes of elements and factors, with S the sum of the magnitudes of the products, r the longest run and
 /// n = r + number of runs + 3, while nothing overflows or underflows:

@@ -9,14 +9,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/core/bits.hpp"
-#include "loft/block/quantize_block.hpp"
-#include "loft/core/config.hpp"
 #include "loft/array/branchless.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/array/packing.hpp"
-#include "loft/tensor/block_walk.hpp"
+#include "loft/block/operand.hpp"
+#include "loft/core/bits.hpp"
+#include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
+#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
 
@@ -72,7 +72,8 @@ struct quantized_rows {
   LOFT_HOST_DEVICE constexpr float element(std::int64_t row, std::int64_t col) const noexcept {
     code<element_format> const c = detail::code_at<element_format>(codes_of(row), col);
     if constexpr (requires { typename format::alternative; })
-      if (detail::is_alternative<format>(scale(row, col))) return detail::decode_number<typename format::alternative>(c);
+      if (detail::is_alternative<format>(scale(row, col)))
+        return detail::decode_number<typename format::alternative>(c);
     return detail::decode_number<element_format>(c);
   }
   LOFT_HOST_DEVICE constexpr double factor(std::int64_t row, std::int64_t col) const noexcept {
@@ -106,7 +107,8 @@ struct quantized_rows {
       for (std::int64_t i = 0; i < count; i += width) {
         int const here = static_cast<int>(detail::min<std::int64_t>(width, count - i));
         unpack<element_format>(codes_of(row) + packed_bytes<element_format>(first + i), here, codes);
-        detail::for_each_index<width>(here, [&](int k) { values[i + k] = detail::decode_number<element_format>(codes[k]); });
+        detail::for_each_index<width>(here,
+                                      [&](int k) { values[i + k] = detail::decode_number<element_format>(codes[k]); });
       }
     }
   }
@@ -138,15 +140,14 @@ struct plain_rows {
   LOFT_HOST_DEVICE constexpr double tensor_factor() const noexcept { return 1; }
 };
 
-/// What a product takes, as rows: a quantized tensor, a matrix, or rows themselves.
+/// The rows of what a product takes: of a quantized tensor, of a matrix, or rows themselves.
 template <BlockFormat B, ScaleLayout L>
 LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(quantized_view<B, L> view) noexcept {
   return {view};
 }
 /// A tensor as it was quantized by `how`: needed only where the rule has a constant, as floor_four_thirds does. A
 /// rotation is not undone: see matmul.
-template <class O, BlockFormat B, ScaleLayout L>
-  requires requires { typename O::format; }
+template <Operand O, BlockFormat B, ScaleLayout L>
 LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(quantized_view<B, L> view,
                                                                              O const&) noexcept {
   static_assert(std::is_same_v<std::remove_const_t<B>, typename O::format>,

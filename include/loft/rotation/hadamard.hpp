@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The orthonormal Hadamard transform of runs: hadamard<N>, for a thread, for lanes and for teams of threads.
-// Source: Sylvester (1867) for powers of two; Paley (1933) for the orders 12, 20 and 28, see paley.hpp.
+// The orthonormal Hadamard transform of runs, hadamard<N>, by one thread, by lanes, or by a team of threads.
+// Source: Sylvester (1867) for powers of two; Paley (1933) for the orders 12, 20 and 28, see core/paley.hpp.
 #ifndef LOFT_ROTATION_HADAMARD_HPP
 #define LOFT_ROTATION_HADAMARD_HPP
 
@@ -10,18 +10,18 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/native/gpu/lane_group.hpp"
-#include "loft/native/gpu/device.hpp"
-#include "loft/native/host/runs.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/native/gpu/cuda.hpp"
-#include "loft/native/gpu/hip.hpp"
 #include "loft/core/paley.hpp"
+#include "loft/native/gpu/cuda.hpp"
+#include "loft/native/gpu/device.hpp"
+#include "loft/native/gpu/hip.hpp"
+#include "loft/native/gpu/lane_group.hpp"
+#include "loft/native/host/rotation.hpp"
 
 namespace loft {
 
-/// Threads that work on the same memory: `size` of them, of which this is number `rank()`. After `sync()`, which all of
-/// them call together, each sees what the others wrote before.
+/// A team of `size` threads that work on the same memory, of which this is number `rank()`. All of them call `sync()`
+/// together, and then each sees what the others wrote before.
 template <class T>
 concept ThreadTeam = requires(T const team) {
   { T::size } -> std::convertible_to<int>;
@@ -31,8 +31,8 @@ concept ThreadTeam = requires(T const team) {
 
 namespace detail {
 
-/// N without its factors of two beyond 4: 12, 20 or 28 for orders of Paley times a power of two, 1 for powers of two,
-/// and 0 for what is neither, or above 4096.
+/// The order of the Paley matrix in hadamard<n>: 12, 20 or 28 where n is one of these times a power of two, 1 where n
+/// is a power of two, and 0 where hadamard<n> does not exist.
 LOFT_HOST_DEVICE constexpr int outer_order(int n) noexcept {
   if (n < 1 || n > 4096) return 0;
   int odd = n;
@@ -67,14 +67,14 @@ LOFT_HOST_DEVICE constexpr T inverse_sqrt_of_order(int n) noexcept {
   }
 }
 
-/// -x, whatever the build flushes: fast arithmetic of GPUs makes a zero of a subnormal that it negates.
+/// -x in every build. Fast arithmetic of GPUs would make a zero of a subnormal that it negates.
 template <class T>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T negated(T x) noexcept {
   if constexpr (std::is_same_v<T, float>) return bit_cast<float>(bit_cast<std::uint32_t>(x) ^ float_sign);
   else return -x;
 }
 
-/// Numbers for paley_sums: no build regroups their sums.
+/// The arithmetic of paley_sums on numbers, which no build regroups.
 struct number_arithmetic {
   template <class T>
   [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T once(T x) noexcept {
@@ -102,14 +102,14 @@ template <class T>
   else return x * norm;
 }
 
-/// The stages of the transform from Distance up to distances below `End`. A function each, so that compilers see loops
-/// of a known length, and unroll them.
-template <int Distance, int End, int Count>
-LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
+/// The stages of the transform from Distance up to distances below `End`. Each is a function of its own, so that
+/// compilers see a loop of known length, and unroll it.
+template <int Distance, int End, int Count, class T>
+LOFT_HOST_DEVICE constexpr void butterflies(T* values) noexcept {
   if constexpr (Distance < End) {
     for (int pair = 0; pair < Count / 2; ++pair) {
       int const i = pair / Distance * 2 * Distance + pair % Distance;
-      float const a = values[i], b = values[i + Distance];
+      T const a = values[i], b = values[i + Distance];
       values[i] = number_arithmetic::add(a, b);
       values[i + Distance] = number_arithmetic::subtract(a, b);
     }
@@ -117,8 +117,8 @@ LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
   }
 }
 
-/// Where a team of threads has value i in its memory: one place in 33 stays empty, so that values at distances of
-/// powers of two lie in different banks. team_floats: the places of `count` values.
+/// Where a team of threads has value i in its memory, and how many floats it needs for `count` values. One place in 33
+/// stays empty, so that values at distances of powers of two lie in different banks.
 LOFT_HOST_DEVICE constexpr int team_place(int i) noexcept { return i + i / 32; }
 LOFT_HOST_DEVICE constexpr int team_floats(int count) noexcept { return count + (count + 31) / 32; }
 
@@ -132,7 +132,8 @@ struct team_places {
   LOFT_HOST_DEVICE constexpr int operator()(int i) const noexcept { return team_place(first + i); }
 };
 
-/// P_M, or its transpose, times one column of M numbers, `inner` apart; then times `norm`. `place`: where number i is.
+/// P_M, or its transpose, times one column of M numbers that are `inner` apart, then times `norm`. Number i is at
+/// values[place(i)].
 template <int M, bool Transposed, class T, class Place>
 LOFT_HOST_DEVICE constexpr void paley_column(T* values, int inner, T norm, Place place) noexcept {
   T column[M] = {};
@@ -172,10 +173,10 @@ LOFT_HOST_DEVICE constexpr void team_butterflies(float* values, float norm, Team
 /// Paley's matrix of order `outer`: element b * inner + a of a run is in row b of P and row a of S. The inverse is the
 /// transpose: for powers of two, and 28 times them, the transform itself.
 ///
-/// Butterflies over distances 1, 2, 4, ..., inner/2, each a sum and a difference in T; then, where outer is not 1, the
-/// `outer` terms of each sum over b, from the first on in the order of b; then one product with 1/sqrt(N). That order
-/// is part of the result. error: within log2(inner) + outer + 1 roundings of the largest partial sum: one is that of
-/// the constant 1/sqrt(N).
+/// First come butterflies over distances 1, 2, 4, ..., inner/2, each a sum and a difference in T; then, where outer is
+/// not 1, the `outer` terms of each sum over b, added in the order of b; then one product with 1/sqrt(N). That order is
+/// part of the result. error: at most log2(inner) + outer + 1 roundings of the largest partial sum, of which one is
+/// that of the constant 1/sqrt(N).
 template <int N>
 struct hadamard {
   static_assert(detail::outer_order(N) != 0,
@@ -234,15 +235,7 @@ struct hadamard {
     constexpr T norm = detail::inverse_sqrt_of_order<T>(N);
     if constexpr (std::is_same_v<T, float>)
       if (native::hadamard_runs<outer, inner, Transposed>(run, 1, norm, run) == 1) return;
-    for (int distance = 1; distance < inner; distance *= 2) {
-      for (int first = 0; first < N; first += 2 * distance) {
-        for (int i = first; i < first + distance; ++i) {
-          T const a = run[i], b = run[i + distance];
-          run[i] = detail::number_arithmetic::add(a, b);
-          run[i + distance] = detail::number_arithmetic::subtract(a, b);
-        }
-      }
-    }
+    detail::butterflies<1, inner, N>(run);
     if constexpr (outer == 1)
       for (int i = 0; i < N; ++i) run[i] = detail::times_norm(run[i], norm);
     else
@@ -264,8 +257,7 @@ struct hadamard {
       detail::butterflies<1, local, Count>(part);
       for (int distance = Count; distance < N; distance *= 2) {
         int const mask = distance / Count;
-        float const sign =
-            (group.rank() & mask) != 0 ? -1.0f : 1.0f;  // the product is exact: the sum is what is rounded
+        float const sign = (group.rank() & mask) != 0 ? -1.0f : 1.0f;  // an exact product: only the sum is rounded
         for (int i = 0; i < Count; ++i) part[i] = native::fma(part[i], sign, detail::exchange(part[i], mask, group));
       }
       for (int i = 0; i < Count; ++i) part[i] = exact::multiply(part[i], norm);

@@ -10,15 +10,15 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/rotation/hadamard.hpp"
 #include "loft/native/gpu/lane_group.hpp"
-#include "loft/native/host/runs.hpp"
+#include "loft/native/host/rotation.hpp"
 #include "loft/number/random.hpp"
+#include "loft/rotation/hadamard.hpp"
 
 namespace loft {
 
-/// A rotation maps runs of `size` values in place. Laws: invert(apply(x)) is x up to rounding; dot products of two runs
-/// that were mapped alike are kept, so both operands of a product use the same rotation.
+/// A rotation maps runs of `size` values in place. Laws, both up to rounding: invert(apply(x)) is x; and the dot
+/// product of two runs is that of their images, so that both operands of a product use the same rotation.
 template <class T>
 concept Rotation = requires(T const rotation, float* run) {
   { T::size } -> std::convertible_to<int>;
@@ -38,16 +38,16 @@ struct no_rotation {
 
 namespace detail {
 
-/// Negates the elements of a run of N whose bit, i % 32 of word_of(i / 32), is set.
+/// Negates element i of a run of N where bit i % 32 of sign_word(i / 32) is set.
 template <int N, class T, class Words>
-LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& word_of) noexcept {
+LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& sign_word) noexcept {
   if constexpr (std::is_same_v<T, float>)
-    if (native::flip_signs<N>(run, word_of)) return;
-  for (int i = 0; i < N; ++i) run[i] = (word_of(i / 32) >> i % 32 & 1u) != 0 ? negated(run[i]) : run[i];
+    if (native::flip_signs<N>(run, sign_word)) return;
+  for (int i = 0; i < N; ++i) run[i] = (sign_word(i / 32) >> i % 32 & 1u) != 0 ? negated(run[i]) : run[i];
 }
 
-/// The same for `Count` values of a lane, which start at a multiple of Count, or of N, in a run; bit i % N % 64 of
-/// `mine` belongs to value i. One word serves them all: a shift brings each bit to the place of a float's sign.
+/// Negates value i of the `Count` values of a lane, which start at a multiple of Count, or of N, in a run, where bit
+/// i % N % 64 of `mine` is set. A shift brings each bit to the place of a float's sign.
 template <int N, int Count>
 LOFT_HOST_DEVICE constexpr void flip_lane(float* part, std::uint64_t mine) noexcept {
   for (int i = 0; i < Count; ++i) {
@@ -56,7 +56,7 @@ LOFT_HOST_DEVICE constexpr void flip_lane(float* part, std::uint64_t mine) noexc
     part[i] = bit_cast<float>(bit_cast<std::uint32_t>(part[i]) ^ (word << (31 - bit % 32) & float_sign));
   }
 }
-/// The same for bfloat16 values that lie two in a word.
+/// flip_lane for bfloat16 values that lie two in a word.
 template <int N, int Count>
 LOFT_HOST_DEVICE constexpr void flip_pairs(std::uint32_t* pairs, std::uint64_t mine) noexcept {
   for (int i = 0; i < Count; i += 2) {
@@ -64,13 +64,13 @@ LOFT_HOST_DEVICE constexpr void flip_pairs(std::uint32_t* pairs, std::uint64_t m
     pairs[i / 2] ^= (two << 15 & 0x8000u) | (two << 30 & 0x8000'0000u);
   }
 }
-/// The same for `Count` values, whole runs of N, that a team of threads has at team_place(i).
+/// flip for `Count` values, whole runs of N, that a team of threads has at team_place(i).
 template <int N, int Count, ThreadTeam Team, class Words>
-LOFT_HOST_DEVICE constexpr void flip_team(float* values, Words const& word_of, Team const& team) noexcept {
+LOFT_HOST_DEVICE constexpr void flip_team(float* values, Words const& sign_word, Team const& team) noexcept {
   constexpr int words = (N + 31) / 32;
   for (int unit = team.rank(); unit < Count / N * words; unit += Team::size) {
     int const run = unit / words, which = unit % words;
-    std::uint32_t const word = word_of(which);
+    std::uint32_t const word = sign_word(which);
     for (int i = 0; i < min(32, N - which * 32); ++i) {
       float& value = values[team_place(run * N + which * 32 + i)];
       value = bit_cast<float>(bit_cast<std::uint32_t>(value) ^ (word << (31 - i) & float_sign));
@@ -87,7 +87,7 @@ LOFT_HOST_DEVICE constexpr int start_in_run(G const& group) noexcept {
 
 }  // namespace detail
 
-/// hadamard<N> after a change of signs: element i of a run is negated first where bit i % 64 of `signs` is set.
+/// hadamard<N> of runs in which element i is negated first where bit i % 64 of `signs` is set.
 template <int N>
 struct signed_hadamard {
   static constexpr int size = N;
@@ -103,7 +103,7 @@ struct signed_hadamard {
     hadamard<N>{}.invert(run);
     flip(run);
   }
-  /// As those of hadamard.
+  /// As in hadamard.
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr void apply_lanes(float* part, G const& group) const noexcept {
     detail::flip_lane<N, Count>(part, part_of_signs<Count>(group));
@@ -150,15 +150,14 @@ struct signed_hadamard {
   }
 };
 
-/// hadamard<N> after a change of random signs: element i of a run is negated first where random_bits<1>(seed, stream,
-/// i) is 1. All runs have the same signs. A trainer leaves `stream` at 0, or sets it to its step to have new ones at
-/// each.
+/// hadamard<N> of runs in which element i is negated first where random_bits<1>(seed, stream, i) is 1. All runs have
+/// the same signs. A trainer leaves `stream` at 0, or sets it to its step, which gives each step its own signs.
 template <int N>
 struct random_hadamard {
   static constexpr int size = N;
   std::uint64_t seed = 0, stream = 0;
 
-  /// The signs of a run, made once for all of them: a bit an element, set where it is negated.
+  /// The signs of all runs, made once: element i has bit i % 32 of word i / 32, which is set where it is negated.
   struct run_signs {
     std::uint32_t words[(N + 31) / 32];
 
@@ -187,7 +186,7 @@ struct random_hadamard {
     hadamard<N>{}.invert(run);
     signs_of_run().flip(run);
   }
-  /// As those of one run, for `count` floats, whole runs: their signs are found once. `to` may be `from`.
+  /// apply and invert for `count` floats, whole runs, with signs that are made once. `to` may be `from`.
   LOFT_HOST_DEVICE constexpr void apply_runs(float const* from, int count, float* to) const noexcept {
     run_signs const signs = signs_of_run();
     if (from != to)
@@ -202,7 +201,7 @@ struct random_hadamard {
       signs.flip(values + i);
     }
   }
-  /// As those of hadamard.
+  /// As in hadamard.
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr void apply_lanes(float* part, G const& group) const noexcept {
     flip_lanes<Count>(part, group);
@@ -235,7 +234,7 @@ struct random_hadamard {
   LOFT_HOST_DEVICE constexpr u32x4 call(int number) const noexcept {
     return detail::counter_words<philox4x32<10>>(seed, stream, static_cast<std::uint64_t>(number));
   }
-  /// The signs of the 64 elements of a run, or as many as it has, from the multiple of 16 `first` on.
+  /// The signs of the elements of a run from `first`, a multiple of 16, on: of 64 of them, or of all that there are.
   LOFT_HOST_DEVICE constexpr std::uint64_t signs_from(int first) const noexcept {
     u32x4 const random = call(first / 128);
     std::uint64_t const low = random.x | std::uint64_t{random.y} << 32, high = random.z | std::uint64_t{random.w} << 32;
@@ -243,7 +242,7 @@ struct random_hadamard {
     if (away >= 64) return high >> (away - 64);
     return low >> away | (away == 0 ? 0 : high << (64 - away));
   }
-  /// The signs of at most 64 values of a lane: they lie in the 128 bits of one call.
+  /// The signs of at most 64 values of a lane, which lie in the 128 bits of one call.
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr std::uint64_t part_of_signs([[maybe_unused]] G const& group) const noexcept {
     if constexpr (N <= Count) return signs_from(0);
@@ -271,7 +270,7 @@ struct random_hadamard {
 
 namespace detail {
 
-/// Applies a rotation to `count` floats, whole runs one after the other: by its own apply_runs where it has one. `to`
+/// Applies a rotation to `count` floats, whole runs one after the other, by its own apply_runs where it has one. `to`
 /// may be `from`.
 template <Rotation R>
 LOFT_HOST_DEVICE constexpr void apply_runs(R const& rotation, float const* from, int count, float* to) noexcept {
@@ -283,7 +282,7 @@ LOFT_HOST_DEVICE constexpr void apply_runs(R const& rotation, float const* from,
     for (int i = 0; i < count; i += R::size) rotation.apply(to + i);
   }
 }
-/// Undoes it in place: by its own invert_runs where it has one.
+/// Undoes a rotation of `count` floats in place, by its own invert_runs where it has one.
 template <Rotation R>
 LOFT_HOST_DEVICE constexpr void invert_runs(R const& rotation, float* values, int count) noexcept {
   if constexpr (requires { rotation.invert_runs(values, count); }) rotation.invert_runs(values, count);

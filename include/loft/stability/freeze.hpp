@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Silent freeze: learning that stops without a spike, because updates are lost to the rounding of the stored weights or
-// the gradient drowns in quantization noise. What is measured here can be a risk of the user's own for gnmr.hpp.
+// Silent freeze: learning stops without a spike, because updates are lost when stored weights are rounded, or because
+// the gradient drowns in quantization noise. What is measured here can be passed to the controller of gnmr.hpp as a
+// risk.
 // Source: arXiv 2505.19115 (a gradient below sqrt(3) times its quantization noise no longer trains).
 #ifndef LOFT_STABILITY_FREEZE_HPP
 #define LOFT_STABILITY_FREEZE_HPP
@@ -9,25 +10,25 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
-#include "loft/core/exact.hpp"
 #include "loft/stability/norm.hpp"
 
 namespace loft {
 
-/// What a step's updates are to the weights that they change, counted. Plain doubles that add up over shards and ranks,
-/// exact up to 2^53: one SUM all-reduce over them is enough.
+/// Counts of how a step's updates compare with the weights that they change. They are doubles, exact up to 2^53, that
+/// add up over shards and ranks by one SUM all-reduce.
 struct update_counts {
   static constexpr int bins = 60, first_exponent = -40;
 
   double updates = 0;    ///< finite, not 0
-  double lost = 0;       ///< of these: rounding to nearest even gives the old weight back
+  double lost = 0;       ///< of these, the ones after which rounding to nearest even gives the old weight back
   double zero = 0;       ///< updates that are 0
   double nonfinite = 0;  ///< updates or weights that are NaN or infinite
-  double histogram[bins] =
-      {};  ///< bin b: |update| / gap from 2^(first_exponent + b) to below twice that; ends hold all
-           ///< beyond. The gap is that between the weight and its neighbour in the update's direction
+  /// Bin b: updates of which |update| / gap is from 2^(first_exponent + b) to below twice that; the first and the last
+  /// bin hold all that lie beyond. The gap is that between the weight and its neighbour in the update's direction.
+  double histogram[bins] = {};
 
   LOFT_HOST_DEVICE friend constexpr update_counts operator+(update_counts a, update_counts const& b) noexcept {
     a.updates += b.updates, a.lost += b.lost, a.zero += b.zero, a.nonfinite += b.nonfinite;
@@ -38,7 +39,7 @@ struct update_counts {
 
 namespace detail {
 
-/// log2 of the distance from a finite value of F to the next one, away from zero or towards it. At 0: away.
+/// log2 of the distance from a finite value of F to the next one, towards zero or away from it. From 0 it is away.
 template <Format F>
 LOFT_HOST_DEVICE constexpr int gap_exponent(float value, bool towards_zero) noexcept {
   constexpr auto spec = F::spec;
@@ -55,7 +56,7 @@ LOFT_HOST_DEVICE constexpr bool same_value(float a, float b) noexcept {
   return x == y || ((x | y) & ~float_sign) == 0;
 }
 
-/// Counts one update, in units of the stored number.
+/// Counts one update, given in units of the stored number.
 template <Format F>
 LOFT_HOST_DEVICE constexpr void count_update(update_counts& out, float weight, double update) noexcept {
   constexpr std::uint64_t sign = std::uint64_t{1} << 63;
@@ -80,11 +81,11 @@ LOFT_HOST_DEVICE constexpr void count_update(update_counts& out, float weight, d
 
 /// Counts what storing weights in format F does to `count` updates.
 ///
-/// in: the stored weights, as numbers of F in floats or minifloats (others are rounded to F first); the updates that
-/// are added to them, before any rounding; `scale`: what a stored 1 is worth, for weights with a scale. out: exact for
-/// scales that are powers of two; for others the update's quotient is rounded once in double. A tie that rounds back is
-/// lost, and so is an update beyond the largest number. Stochastic rounding loses no update on average: this is not for
-/// it. A count of 0 or below counts nothing.
+/// in: the stored weights, floats or minifloats, which are rounded to F where they are no numbers of F; the updates
+/// that are added to them, before any rounding; `scale`: the value of a stored 1, for weights with a scale. error:
+/// exact for scales that are powers of two; for others the quotient of update and scale is rounded once in double. A
+/// tie that rounds back is lost, and so is an update beyond the largest number. With stochastic rounding no update is
+/// lost on average, and this function says nothing. A count of 0 or below counts nothing.
 template <Format F, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr update_counts count_updates(T const* weights, float const* updates,
                                                                      std::int64_t count, double scale = 1) noexcept {
@@ -99,11 +100,11 @@ template <Format F, class T>
   return out;
 }
 
-/// The share of updates below half a gap if all were `factor` times as large; 0 where there are none. factor 1: now.
+/// The share of updates that would be below half a gap if all were `factor` times as large; 0 where there are none.
 ///
-/// rounds: exact, up to one rounding of the quotient, where factor is a power of two; between powers the updates of a
-/// bin count as spread evenly over it. What lies beyond the histogram counts as in its first or last bin. A tie counts
-/// as kept. A factor that is 0 loses all, one that is negative or not finite none.
+/// error: one rounding of the quotient where factor is a power of two; for other factors the updates of a bin count as
+/// spread evenly over it. A tie counts as kept. With a factor of 0 all are lost, with one that is negative or not
+/// finite none.
 [[nodiscard]] LOFT_HOST_DEVICE constexpr double lost_share(update_counts const& counts, double factor = 1) noexcept {
   std::uint64_t const bits = bit_cast<std::uint64_t>(factor);
   if (counts.updates == 0 || bits >= detail::double_infinity_bits) return 0;
@@ -120,11 +121,11 @@ template <Format F, class T>
   return exact::quotient(below, counts.updates);
 }
 
-/// The first step in [first, last) at which a learning rate schedule freezes a share of the weights: `share` of the
-/// updates are below half a gap; `last` if there is none.
+/// The first step in [first, last) at which, by a schedule of learning rates, at least `share` of the updates are below
+/// half a gap; `last` if there is none.
 ///
-/// in: counts of a step with learning rate `rate_now` > 0; rate(step) -> double. Updates are taken to shrink with the
-/// learning rate alone, as those of Adam nearly do.
+/// in: counts of a step with learning rate `rate_now` > 0; rate(step), the learning rate of a step as a double. Updates
+/// are assumed to shrink with the learning rate alone, as those of Adam nearly do.
 template <class Schedule>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr std::int64_t freeze_step(update_counts const& counts, double share,
                                                                   double rate_now, Schedule&& rate, std::int64_t first,
@@ -134,8 +135,8 @@ template <class Schedule>
   return last;
 }
 
-/// The risk, for gnmr's step, that a unit freezes: the share of its updates that are lost over the share that is
-/// tolerated, 0 < tolerated; above 1 the unit wants its safe path. Infinite where an update or a weight is not finite.
+/// The risk, for gnmr's step, that a unit freezes: the share of its updates that are lost, over the share `tolerated` >
+/// 0. Above 1 the unit asks for its safe path. Infinite where an update or a weight is not finite.
 [[nodiscard]] LOFT_HOST_DEVICE constexpr double freeze_risk(update_counts const& counts, double tolerated) noexcept {
   if (counts.nonfinite > 0) return bit_cast<double>(detail::double_infinity_bits);
   if (counts.updates == 0) return 0;
@@ -144,7 +145,7 @@ template <class Schedule>
 
 namespace detail {
 
-/// The differences of two runs of numbers, each rounded to float once, as something to take a norm of.
+/// The differences of two arrays of numbers, each rounded to float once, as a Source of norm.hpp.
 template <class T, class U>
 struct differences {
   T const* exact;
@@ -161,7 +162,7 @@ struct differences {
 
 }  // namespace detail
 
-/// What a shard gives to the norm of the quantization noise: as partial_norm of quantized - exact.
+/// What a shard adds to the norm of the quantization noise: the partial_norm of quantized - exact.
 template <class T, class U>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr norm_partial partial_noise(T const* exact, U const* quantized,
                                                                     std::int64_t count) noexcept {
@@ -172,7 +173,8 @@ template <class T, class U>
 inline constexpr double noise_threshold = 1.7320508075688772;
 
 /// The risk, for gnmr's step, that a gradient drowns in its quantization noise: noise_threshold * noise / gradient.
-/// in: the two norms, summed over ranks. 0 without noise, infinite without a gradient or where a norm is not finite.
+/// in: the two norms, of sums over ranks. 0 where the noise is 0; infinite where the gradient is 0 or a norm not
+/// finite.
 [[nodiscard]] LOFT_HOST_DEVICE constexpr double noise_risk(double gradient_norm, double noise_norm) noexcept {
   std::uint64_t const gradient = bit_cast<std::uint64_t>(gradient_norm), noise = bit_cast<std::uint64_t>(noise_norm);
   if (noise == 0 && gradient < detail::double_infinity_bits) return 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// GNMR, the stability controller: watches each unit's gradient norm against its own history and moves the few worst
-// units to the safe path, never more than a budget.
+// GNMR, the stability controller. It compares the gradient norm of each unit with the unit's own history, and moves the
+// few worst units to the safe path, never more than a budget.
 // Source: arXiv 2606.00539, algorithms 1 and 2; design section 5 for ties, non-finite norms, ranks and restarts.
 #ifndef LOFT_STABILITY_GNMR_HPP
 #define LOFT_STABILITY_GNMR_HPP
@@ -12,14 +12,14 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/core/status.hpp"
 #include "loft/stability/gnmr_state.hpp"
 #include "loft/stability/gnmr_unit.hpp"
 #include "loft/stability/norm.hpp"
-#include "loft/core/status.hpp"
 
 namespace loft {
 
-/// What a step did. An outcome other than ok: nothing was changed, and the other members are 0.
+/// What a step did. Where `outcome` is not ok, nothing was changed and the other members are 0.
 struct gnmr_report {
   status outcome = status::ok;
   int triggered = 0;        ///< units with R > 1
@@ -29,18 +29,19 @@ struct gnmr_report {
   bool budget_hit = false;  ///< more candidates than max_active
 };
 
-/// The two ways that a trainer has for a unit.
+/// The two ways in which a trainer can compute a unit.
 enum class gnmr_path { low_cost, safe };
 
 namespace detail {
 
-/// The units that get a place: the candidates whose key is above `key`, and of those at `key` the first `ties`.
+/// Which candidates get a place on the safe path: those whose key is above `key`, and of those at `key` the first
+/// `ties`.
 struct gnmr_bound {
   std::uint64_t key = 0;
   std::int64_t ties = 0;
 
-  /// To be asked of the candidates in unit order.
-  LOFT_HOST_DEVICE constexpr bool admits(std::uint64_t risk) noexcept {
+  /// Whether the next candidate gets a place. It is called for every candidate, in unit order.
+  LOFT_HOST_DEVICE constexpr bool has_place(std::uint64_t risk) noexcept {
     return risk > key || (risk == key && ties-- > 0);
   }
 };
@@ -84,7 +85,15 @@ struct gnmr_search {
   }
 };
 
-/// The places of this step, chosen on one thread.
+/// Whether an action is told of every unit and its path, rather than of the units on the safe path alone.
+template <class Action>
+inline constexpr bool sees_every_unit = !std::is_invocable_v<Action&, int, double>;
+template <class Action>
+inline constexpr bool acts_without_throwing =
+    sees_every_unit<Action> ? std::is_nothrow_invocable_v<Action&, int, double, gnmr_path>
+                            : std::is_nothrow_invocable_v<Action&, int, double>;
+
+/// Who gets a place in this step, found by one thread.
 constexpr gnmr_bound find_bound(std::span<gnmr_unit const> units, gnmr_options const& o, gnmr_search search) noexcept {
   while (!search.found) {
     std::int32_t histogram[gnmr_search::digits] = {};
@@ -99,13 +108,14 @@ constexpr gnmr_bound find_bound(std::span<gnmr_unit const> units, gnmr_options c
 
 }  // namespace detail
 
-/// The controller. It holds its options only; what it knows of the units is theirs, so that it can be copied to any
-/// rank, saved with the model, and stepped on a device.
+/// The controller. It holds its options alone. What it learns of a unit is kept in the gnmr_unit that the caller owns,
+/// so that it can be copied to any rank, saved with the model, and used on a device.
 ///
-/// Every rank that gives the same norms, summed over ranks before, takes the same decisions to the bit. Risks are
-/// computed in double, each operation rounded once, whatever the build flags; only norms below 2^-1022, which no tensor
-/// of floats has, count as 0 in builds that flush subnormals. History: arithmetic_mean, exponential, windowed. Signals:
-/// ratio_and_jump, ratio_alone. A step allocates nothing and takes a time in proportion to the units.
+/// All ranks that pass the same norms, already summed over ranks, take the same decisions, bit for bit. History: one of
+/// arithmetic_mean, exponential and windowed. Signals: ratio_and_jump or ratio_alone. A step allocates nothing and
+/// takes a time in proportion to the number of units. rounds: risks are computed in double, each operation rounded once
+/// under any build flags; a norm below 2^-1022, which no tensor of floats has, counts as 0 in builds that flush
+/// subnormals.
 template <class History = arithmetic_mean, class Signals = ratio_and_jump>
 class gnmr {
  public:
@@ -116,60 +126,32 @@ class gnmr {
   LOFT_HOST_DEVICE constexpr History const& history() const noexcept { return history_; }
   LOFT_HOST_DEVICE constexpr Signals const& signals() const noexcept { return signals_; }
 
-  /// The first mistake in the options, or ok. With a mistake every call returns it and changes nothing.
+  /// The first mistake in the options, or ok. While there is one, every other call returns it and changes nothing.
   [[nodiscard]] LOFT_HOST_DEVICE constexpr status check() const noexcept {
     status const s = detail::check_options(options_);
     return s == status::ok ? history_.check() : s;
   }
 
-  /// One step of all units.
+  /// Takes one step of all units.
   ///
-  /// in: one L2 norm a unit, of the whole unit (summed over ranks and shards). `act`: either act(unit, risk), called
-  /// for each unit of the new active set, or act(unit, risk, gnmr_path), called for every unit; in unit order, the unit
-  /// as int. out: the units, and the report. A norm that is NaN, infinite or negative is infinite risk.
+  /// in: the L2 norm of each whole unit, summed over ranks and shards. `act` is called in unit order, and takes either
+  /// (unit, risk), then for each unit that is now on the safe path, or (unit, risk, gnmr_path), then for every unit;
+  /// the unit is an int. out: the units, and the report. error: a norm that is NaN, infinite or negative is infinite
+  /// risk.
   template <class Action>
-  constexpr gnmr_report step(std::span<gnmr_unit> units, std::span<double const> norms, Action&& act) const noexcept {
-    return run(
-        units, norms, [](std::size_t) { return 0.0; }, act);
+  [[nodiscard]] constexpr gnmr_report step(std::span<gnmr_unit> units, std::span<double const> norms,
+                                           Action&& act) const noexcept(detail::acts_without_throwing<Action>) {
+    return step(units, norms, std::span<double const>{}, act);
   }
-  /// The same with a risk of the user's own for each unit, where 1 is its threshold: R is the largest of all. A risk
-  /// that is NaN is infinite. An empty span: none.
+  /// Takes one step in which the user gives each unit a further risk, whose threshold is 1. R is the largest of all. A
+  /// risk that is NaN is infinite; an empty span means that there are none.
   template <class Action>
-  constexpr gnmr_report step(std::span<gnmr_unit> units, std::span<double const> norms, std::span<double const> risks,
-                             Action&& act) const noexcept {
-    if (risks.empty()) return step(units, norms, act);
-    if (risks.size() != units.size()) return {.outcome = status::norm_count_mismatch};
-    return run(
-        units, norms, [&](std::size_t i) { return risks[i]; }, act);
-  }
-
-  /// The hash of options and policies, as saved states hold it.
-  [[nodiscard]] LOFT_HOST_DEVICE constexpr std::uint64_t hash() const noexcept {
-    return detail::option_hash<History, Signals>(options_, history_);
-  }
-  /// Writes state_bytes(units.size()) bytes from which any controller with the same options goes on as if unbroken.
-  [[nodiscard]] constexpr status save(std::span<gnmr_unit const> units, std::span<std::byte> out) const noexcept {
-    if (status const s = check(); s != status::ok) return s;
-    return detail::save_units(units, hash(), out);
-  }
-  /// Restores what `save` wrote. Units beyond those of the state are made new; a state with more units than there is
-  /// room for, of other options, of a newer version, cut off, altered or foreign is refused, and no unit is touched.
-  [[nodiscard]] constexpr status restore(std::span<std::byte const> in, std::span<gnmr_unit> units) const noexcept {
-    if (status const s = check(); s != status::ok) return s;
-    return detail::restore_units(in, hash(), options_, units);
-  }
-  /// How many units a saved state holds.
-  [[nodiscard]] constexpr status units_in(std::span<std::byte const> in, std::int64_t& units) const noexcept {
-    if (status const s = check(); s != status::ok) return s;
-    return detail::read_header(in, hash(), units);
-  }
-
- private:
-  template <class Risks, class Action>
-  constexpr gnmr_report run(std::span<gnmr_unit> units, std::span<double const> norms, Risks risk_of,
-                            Action& act) const noexcept {
+  [[nodiscard]] constexpr gnmr_report step(std::span<gnmr_unit> units, std::span<double const> norms,
+                                           std::span<double const> risks, Action&& act) const
+      noexcept(detail::acts_without_throwing<Action>) {
     if (status const s = check(); s != status::ok) return {.outcome = s};
-    if (norms.size() != units.size()) return {.outcome = status::norm_count_mismatch};
+    if (norms.size() != units.size() || (!risks.empty() && risks.size() != units.size()))
+      return {.outcome = status::norm_count_mismatch};
     if (units.size() > 0x7fff'ffffu) return {.outcome = status::too_many_units};
     gnmr_report report;
     std::uint64_t any = 0, differing = 0;
@@ -177,7 +159,7 @@ class gnmr {
     for (std::size_t i = 0; i < units.size(); ++i) {
       gnmr_unit& u = units[i];
       std::uint32_t const nonfinite = u.nonfinite;
-      detail::observe(u, norms[i], risk_of(i), options_, history_, signals_);
+      detail::observe(u, norms[i], risks.empty() ? 0.0 : risks[i], options_, history_, signals_);
       report.triggered += detail::is_triggered(u) ? 1 : 0;
       report.nonfinite += u.nonfinite != nonfinite ? 1 : 0;
       if (!detail::is_candidate(u, options_)) continue;
@@ -190,22 +172,42 @@ class gnmr {
     return report;
   }
 
+  /// The hash of options and policies, as saved states hold it.
+  [[nodiscard]] LOFT_HOST_DEVICE constexpr std::uint64_t hash() const noexcept {
+    return detail::option_hash<History, Signals>(options_, history_);
+  }
+  /// Writes state_bytes(units.size()) bytes, with which any controller of the same options continues: all its later
+  /// decisions are those that this one would take.
+  [[nodiscard]] constexpr status save(std::span<gnmr_unit const> units, std::span<std::byte> out) const noexcept {
+    if (status const s = check(); s != status::ok) return s;
+    return detail::save_units(units, hash(), out);
+  }
+  /// Restores what `save` wrote; units beyond those of the state become new ones. Refused, without touching a unit: a
+  /// state with more units than there is room for, of other options or a newer version, cut off, altered, or foreign.
+  [[nodiscard]] constexpr status restore(std::span<std::byte const> in, std::span<gnmr_unit> units) const noexcept {
+    if (status const s = check(); s != status::ok) return s;
+    return detail::restore_units(in, hash(), options_, units);
+  }
+  /// How many units a saved state holds.
+  [[nodiscard]] constexpr status units_in(std::span<std::byte const> in, std::int64_t& units) const noexcept {
+    if (status const s = check(); s != status::ok) return s;
+    return detail::read_header(in, hash(), units);
+  }
+
+ private:
   template <class Action>
-  constexpr void decide(std::span<gnmr_unit> units, detail::gnmr_bound bound, gnmr_report& report,
-                        Action& act) const noexcept {
+  constexpr void decide(std::span<gnmr_unit> units, detail::gnmr_bound bound, gnmr_report& report, Action& act) const
+      noexcept(detail::acts_without_throwing<Action>) {
     int index = 0;
     for (gnmr_unit& u : units) {
       bool const was_active = u.active;
       bool const active =
-          detail::is_candidate(u, options_) ? bound.admits(detail::risk_key(u.risk)) : detail::is_new(u, options_);
+          detail::is_candidate(u, options_) ? bound.has_place(detail::risk_key(u.risk)) : detail::is_new(u, options_);
       detail::take_path(u, active, options_);
       report.active += active ? 1 : 0;
       report.evicted += was_active && !active ? 1 : 0;
-      if constexpr (std::is_invocable_v<Action&, int, double>) {
-        if (active) act(index, u.risk);
-      } else {
-        act(index, u.risk, active ? gnmr_path::safe : gnmr_path::low_cost);
-      }
+      if constexpr (detail::sees_every_unit<Action>) act(index, u.risk, active ? gnmr_path::safe : gnmr_path::low_cost);
+      else if (active) act(index, u.risk);
       ++index;
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The state of the GNMR controller as words: its hash, and the bytes that a checkpoint keeps. Detail of gnmr.hpp.
+// The state of the GNMR controller as words: its hash, and the bytes that a checkpoint keeps.
 // Source: design section 5. The bytes are little-endian words of 64 bits on every machine:
 //   magic, version, hash of the options and policies, number of units, hash of the units, then 24 words a unit.
 #ifndef LOFT_STABILITY_GNMR_STATE_HPP
@@ -11,8 +11,8 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/stability/gnmr_unit.hpp"
 #include "loft/core/status.hpp"
+#include "loft/stability/gnmr_unit.hpp"
 
 namespace loft {
 namespace detail {
@@ -21,7 +21,7 @@ inline constexpr std::uint64_t state_magic = 0x524d'4e47'5446'4f4cu;  // "LOFTGN
 inline constexpr std::uint64_t state_version = 1;
 inline constexpr int state_header_words = 5, unit_words = 24;
 
-/// A unit as words; nothing of it is left out.
+/// A unit as words, which hold all of it.
 struct unit_state {
   std::uint64_t words[unit_words];
 };
@@ -65,7 +65,7 @@ LOFT_HOST_DEVICE constexpr bool is_sound(gnmr_unit const& u, gnmr_options const&
   return good && u.filled <= o.window && u.next < o.window;
 }
 
-/// A word from which that of any other input differs in about half of the bits.
+/// A permutation of words: the images of two words differ in about half of their bits.
 LOFT_HOST_DEVICE constexpr std::uint64_t mix(std::uint64_t x) noexcept {
   constexpr std::uint64_t odd = 0x9e37'79b9'7f4a'7c15u;  // 2^64 over the golden ratio
   for (int i = 0; i < 3; ++i) x = (x ^ x >> 32) * odd;
@@ -79,7 +79,7 @@ LOFT_HOST_DEVICE constexpr std::uint64_t hash_of(std::uint64_t const (&words)[N]
   return h;
 }
 
-/// What a unit adds to the hash of all: a sum, so that it does not matter who adds when.
+/// What a unit adds to the hash of all units, which is a sum so that units can be added in any order.
 LOFT_HOST_DEVICE constexpr std::uint64_t unit_hash(gnmr_unit const& u, std::int64_t index) noexcept {
   return mix(hash_of(state_of(u).words) ^ mix(static_cast<std::uint64_t>(index) + 1));
 }
@@ -128,7 +128,7 @@ constexpr unit_state load_unit(std::span<std::byte const> in, std::int64_t index
   return hash;
 }
 
-/// Bytes of the saved state of so many units.
+/// The bytes of a saved state of `units` units.
 [[nodiscard]] LOFT_HOST_DEVICE constexpr std::int64_t state_bytes(std::int64_t units) noexcept {
   return 8 * (detail::state_header_words + units * detail::unit_words);
 }
@@ -147,7 +147,7 @@ constexpr status save_units(std::span<gnmr_unit const> units, std::uint64_t opti
   return status::ok;
 }
 
-/// The header of a saved state: how many units it holds.
+/// Checks the header of a saved state, and reads how many units it holds.
 constexpr status read_header(std::span<std::byte const> in, std::uint64_t options, std::int64_t& units) noexcept {
   auto const bytes = static_cast<std::int64_t>(in.size());
   for (int i = 0; i < 8 && i < bytes; ++i)
@@ -158,13 +158,13 @@ constexpr status read_header(std::span<std::byte const> in, std::uint64_t option
   if (version > state_version) return status::newer_state;
   if (version == 0) return status::corrupt_state;
   if (load_word(in, 2) != options) return status::option_mismatch;
-  auto const held = static_cast<std::uint64_t>((bytes - 8 * state_header_words) / (8 * unit_words));
-  if (count > held) return status::truncated_state;
+  auto const room = static_cast<std::uint64_t>((bytes - 8 * state_header_words) / (8 * unit_words));
+  if (count > room) return status::truncated_state;
   units = static_cast<std::int64_t>(count);
   return status::ok;
 }
 
-/// Restores the first units of `units`; those that the state does not have are new. On a mistake nothing is written.
+/// Restores the units of a state, and makes those of `units` beyond them new. On a mistake nothing is written.
 constexpr status restore_units(std::span<std::byte const> in, std::uint64_t options, gnmr_options const& o,
                                std::span<gnmr_unit> units) noexcept {
   std::int64_t count = 0, index = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GNMR keeps of one unit, and what happens to a unit in a step: the part of gnmr.hpp that needs no other unit.
+// What GNMR keeps of one unit, and the part of a step that needs no other unit.
 // Source: arXiv 2606.00539, equations 3 and 4, algorithms 1 and 2; design section 5 for what the paper leaves open.
 #ifndef LOFT_STABILITY_GNMR_UNIT_HPP
 #define LOFT_STABILITY_GNMR_UNIT_HPP
@@ -48,8 +48,8 @@ struct gnmr_unit {
 };
 static_assert(sizeof(gnmr_unit) == 192);
 
-// Histories: what the mean of the earlier norms is. reference(unit): the mean that the next norm is compared with, for
-// a unit with count > 0. add(unit, norm): takes a norm; `count` includes it already.
+// A history says what the mean of the earlier norms is. reference(unit) is the mean with which the next norm is
+// compared, for a unit with count > 0. add(unit, norm) takes in a norm, which `count` includes already.
 
 /// The arithmetic mean of all earlier norms, as published.
 struct arithmetic_mean {
@@ -62,7 +62,8 @@ struct arithmetic_mean {
   }
 };
 
-/// mean += rate * (norm - mean), from the first norm on: forgets what is much older than 1 / rate steps. 0 < rate <= 1.
+/// The first norm, then mean += rate * (norm - mean), which forgets what is much older than 1 / rate steps. 0 < rate <=
+/// 1.
 struct exponential {
   double rate = 0.01;
 
@@ -79,8 +80,8 @@ struct exponential {
   }
 };
 
-/// The arithmetic mean of the last `length` to 2 * length - 1 norms (all of them before there are so many): that of the
-/// last full window of `length` norms and of the window that is being filled. length >= 1.
+/// The arithmetic mean of the last full window of `length` norms and of the window that is being filled, together
+/// `length` to 2 * length - 1 norms; of all norms as long as there are fewer than `length`. length >= 1.
 struct windowed {
   std::int64_t length = 100;
 
@@ -95,7 +96,7 @@ struct windowed {
     if (newer == 0) return u.older;
     double const full = static_cast<double>(length), part = static_cast<double>(newer);
     return exact::quotient(exact::sum(exact::product(u.older, full), exact::product(u.mean, part)),
-                            exact::sum(full, part));
+                           exact::sum(full, part));
   }
   LOFT_HOST_DEVICE constexpr void add(gnmr_unit& u, double norm) const noexcept {
     double const place = static_cast<double>((u.count - 1) % length + 1);  // of this norm in its window
@@ -105,7 +106,7 @@ struct windowed {
   }
 };
 
-// Signals: what risk a unit's two quotients make.
+// A signal says what risk a unit has, given ratio / alpha and jump / beta.
 
 /// R = max(ratio / alpha, jump / beta), as published.
 struct ratio_and_jump {
@@ -136,7 +137,7 @@ LOFT_HOST_DEVICE constexpr status check_options(gnmr_options const& o) noexcept 
   return status::ok;
 }
 
-/// The order of risks as integers. A risk is never negative and never NaN, so its bits are in order.
+/// Risks as integers in the same order: a risk is never negative and never NaN, so that its bits are in order.
 LOFT_HOST_DEVICE constexpr std::uint64_t risk_key(double risk) noexcept { return bit_cast<std::uint64_t>(risk); }
 inline constexpr std::uint64_t trigger_key = 0x3ff0'0000'0000'0000u;  // of R = 1
 
@@ -154,7 +155,7 @@ LOFT_HOST_DEVICE constexpr double finite_quotient(double numerator, double denom
   return bit_cast<std::uint64_t>(q) < double_infinity_bits ? q : bit_cast<double>(double_infinity_bits - 1);
 }
 
-/// Where the ring takes its next ratio; inside the ring for units of another window too.
+/// Where the ring takes its next ratio. A unit from a controller with a longer window starts the ring anew.
 LOFT_HOST_DEVICE constexpr int ring_place(gnmr_unit const& u, int window) noexcept {
   return u.next < window ? u.next : 0;
 }
@@ -170,8 +171,8 @@ LOFT_HOST_DEVICE constexpr double jump_of(gnmr_unit const& u, double ratio, int 
   return bit_cast<std::uint64_t>(mean) == 0 ? 1.0 : finite_quotient(ratio, mean);
 }
 
-/// The first half of a unit's step: its risk from its norm and what the user says, then the norm into its history.
-/// A norm that is NaN, infinite or negative is infinite risk and enters nothing.
+/// The first half of a unit's step: computes its risk from its norm and the user's risk, then adds the norm to its
+/// history. A norm that is NaN, infinite or negative is infinite risk, and is added to nothing.
 template <class History, class Signals>
 LOFT_HOST_DEVICE constexpr void observe(gnmr_unit& u, double norm, double users, gnmr_options const& o, History history,
                                         Signals signals) noexcept {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The gradient-to-noise ratio with its alarm at sqrt(3), from one quantized gradient or from many samples of it.
+// The ratio of gradient to quantization noise, with an alarm at sqrt(3), from one quantized gradient or many samples of
+// it.
 // Source: arXiv 2505.19115 (FP4 All the Way): r = ||E[g_q]|| / sqrt(E ||g_q - g||^2).
 #ifndef LOFT_STABILITY_GRADIENT_NOISE_HPP
 #define LOFT_STABILITY_GRADIENT_NOISE_HPP
@@ -8,16 +9,17 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
-#include "loft/stability/freeze.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/stability/norm.hpp"
 #include "loft/core/math.hpp"
+#include "loft/stability/freeze.hpp"
+#include "loft/stability/norm.hpp"
 
 namespace loft {
 
-/// The two sides of the ratio, squared. Plain doubles that add up over shards, tensors and ranks: one SUM all-reduce.
+/// The two sides of the ratio, squared. They are doubles that add up over shards, tensors and ranks by one SUM
+/// all-reduce.
 struct gradient_to_noise {
-  double signal = 0;     ///< ||E[g_q]||^2, estimated: chance may take a small one below 0, which counts as 0
+  double signal = 0;     ///< an estimate of ||E[g_q]||^2; chance may take a small one below 0, which counts as 0
   double noise = 0;      ///< E ||g_q - g||^2
   double nonfinite = 0;  ///< elements that are NaN or infinite, counted
 
@@ -31,12 +33,12 @@ struct gradient_to_noise {
     if (noise == 0) return bit_cast<double>(detail::double_infinity_bits);
     return exact::quotient(detail::square_root(signal), detail::square_root(noise));
   }
-  /// True where the ratio is below sqrt(3), decided without a root: the gradient no longer trains. No noise, no alarm;
-  /// an element that is not finite raises it.
+  /// Whether the ratio is below sqrt(3), so that the gradient no longer trains; decided without a root. Without noise
+  /// there is no alarm; with an element that is not finite there is one.
   [[nodiscard]] LOFT_HOST_DEVICE constexpr bool alarm() const noexcept {
     return nonfinite != 0 || signal < exact::product(3, noise);
   }
-  /// noise_risk of the two: above 1 where there is an alarm, for gnmr's step.
+  /// noise_risk of the two sides, for gnmr's step: above 1 where there is an alarm.
   [[nodiscard]] LOFT_HOST_DEVICE constexpr double risk() const noexcept {
     if (nonfinite != 0) return bit_cast<double>(detail::double_infinity_bits);
     return noise_risk(detail::square_root(signal), detail::square_root(noise));

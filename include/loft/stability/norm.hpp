@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The L2 norm of a tensor in an order that every machine can follow to the bit, and its count of non-finite elements.
-// Source: design sections 2 and 5; the square of a float is exact in double, so nothing overflows and nothing is lost.
+// The L2 norm of a tensor, summed in an order that gives every machine the same bits, and its count of non-finite
+// elements. Source: design sections 2 and 5. The square of a float is exact in double, so that no square overflows.
 #ifndef LOFT_STABILITY_NORM_HPP
 #define LOFT_STABILITY_NORM_HPP
 
@@ -16,21 +16,21 @@
 
 namespace loft {
 
-/// The order of a norm's sum. It is part of the result, and fits a vector unit as well as the lanes of a GPU.
+/// The order of a norm's sum, which is part of the result. It suits the host's vectors as well as the lanes of a GPU.
 ///
-/// Elements come in index order, in chunks. Inside a chunk element i is added to accumulator (i / 16 % 32) * 8 + i % 8;
-/// every accumulator starts at 0 and takes its elements in index order. Then the accumulators of all chunks, one
-/// chunk's after the other's, are added as one binary tree by neighbours, a[i] = a[2i] + a[2i+1], until one number is
-/// left. What is missing at the end counts as +0, so a level of one number changes nothing.
+/// Elements are taken in index order, in chunks. Inside a chunk element i is added to accumulator
+/// (i / 16 % 32) * 8 + i % 8; every accumulator starts at 0 and takes its elements in index order. The accumulators of
+/// all chunks, those of one chunk after those of another, are then added as one binary tree of neighbours,
+/// a[i] = a[2i] + a[2i+1], until one number is left. What is missing at the end counts as +0.
 ///
-/// So a lane that holds 16 neighbours has eight accumulators and their branch of the tree, 32 lanes have a chunk, and
-/// whoever has 2^k chunks from a multiple of 2^k on may add them alone.
+/// So a lane with 16 neighbouring elements has eight accumulators and their branch of the tree, 32 lanes have a chunk,
+/// and any 2^k chunks that start at a multiple of 2^k can be added on their own.
 namespace norm_order {
 inline constexpr int chunk = 4096, accumulators = 256, neighbours = 16;
 }
 
-/// What one shard of a tensor, on one rank, gives to its norm. Plain doubles that add up: one SUM all-reduce over them
-/// is all the communication that a norm needs, and every rank then holds the same numbers.
+/// What one shard of a tensor, on one rank, adds to the tensor's norm. It consists of doubles that add up: after one
+/// SUM all-reduce over them every rank holds the same numbers.
 struct norm_partial {
   double sum_of_squares = 0;  ///< over the finite elements
   double nonfinite = 0;       ///< elements that are NaN or infinite, counted
@@ -43,7 +43,7 @@ struct norm_partial {
 
 namespace detail {
 
-/// The magnitude of an element as float bits. Subnormals survive, whatever the build does to them in arithmetic.
+/// The magnitude of an element as bits of a float. Subnormals are kept in builds whose arithmetic flushes them, too.
 template <class T>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t norm_bits(T const& x) noexcept {
   static_assert(std::is_same_v<T, float> || !std::is_arithmetic_v<T>,
@@ -51,7 +51,7 @@ template <class T>
   return magnitude_bits(static_cast<float>(x));
 }
 
-/// The square of an element given by norm_bits, exact; 0 for NaN and infinity.
+/// The exact square of the element whose norm_bits these are; 0 for NaN and infinity.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr double norm_square(std::uint32_t bits) noexcept {
   auto const kept_if = [bits](bool yes) { return bits & (0u - static_cast<std::uint32_t>(yes)); };  // no branch
   std::uint32_t const normal = kept_if(bits - float_least_normal < float_infinity - float_least_normal);
@@ -61,7 +61,7 @@ template <class T>
   return value * value;
 }
 
-/// The sum of N numbers as a tree by neighbours. N: a power of two.
+/// The sum of N numbers as a tree of neighbours. N: a power of two.
 template <int N>
 LOFT_HOST_DEVICE constexpr double norm_tree(double (&values)[N]) noexcept {
   static_assert(N > 0 && (N & (N - 1)) == 0, "the tree is over a power of two of numbers");
@@ -75,7 +75,7 @@ LOFT_HOST_DEVICE constexpr double norm_tree(double (&values)[N]) noexcept {
   }
 }
 
-/// Elements that meet all accumulators: each takes two.
+/// A round: the elements after which every accumulator has taken two.
 inline constexpr int norm_round = 2 * norm_order::accumulators;
 
 /// Adds the squares of a round of magnitudes to the accumulators of their chunk.
@@ -91,9 +91,9 @@ template <class Square>
   }
 }
 
-// Source: a pointer, or what is added to and indexed like one.
+// Below, Source is a pointer, or a type that is added to and indexed like one.
 
-/// The sum of a whole chunk's squares, or nothing where an element is subnormal, NaN or infinite.
+/// Sums the squares of a whole chunk. Returns false, with no result, where an element is subnormal, NaN or infinite.
 template <class Source>
 LOFT_HOST_DEVICE constexpr bool norm_of_plain_chunk(Source values, double& result) noexcept {
   double sums[norm_order::accumulators] = {};
@@ -113,7 +113,7 @@ LOFT_HOST_DEVICE constexpr bool norm_of_plain_chunk(Source values, double& resul
   return least >= float_least_normal - 1 && bit_cast<std::uint64_t>(result) < double_infinity_bits;
 }
 
-/// The sum of one chunk's squares, whatever its elements; counts what is not finite. count: up to norm_order::chunk.
+/// The sum of the squares of one chunk's finite elements; counts the others. in: a count up to norm_order::chunk.
 template <class Source>
 LOFT_HOST_DEVICE constexpr double norm_of_chunk(Source values, int count, std::int64_t& nonfinite) noexcept {
   double result = 0;
@@ -132,7 +132,8 @@ LOFT_HOST_DEVICE constexpr double norm_of_chunk(Source values, int count, std::i
   return norm_tree(sums);
 }
 
-/// The trees of chunks are kept like the digits of their number: two of one size are added at once.
+/// The partial of `count` elements. The trees of the chunks so far are kept like the binary digits of the number of
+/// chunks: as soon as there are two of one size, they are added.
 template <class Source>
 LOFT_HOST_DEVICE constexpr norm_partial partial_of(Source values, std::int64_t count) noexcept {
   double trees[52] = {};  // of 2^level chunks
@@ -152,7 +153,7 @@ LOFT_HOST_DEVICE constexpr norm_partial partial_of(Source values, std::int64_t c
 
 }  // namespace detail
 
-/// What a run of numbers gives to a norm: `count` of them from `values`; none where count is 0 or below.
+/// What `count` numbers add to a norm; nothing where count is 0 or below.
 ///
 /// in: floats, or numbers that are floats exactly (minifloats). error: each addition is rounded once in double, in the
 /// order of norm_order; the squares are exact. NaN and infinity are counted and left out; -0 is 0.
@@ -161,10 +162,10 @@ template <class T>
   return detail::partial_of(values, count);
 }
 
-/// The norm that partials, added up over shards and ranks, come to: infinite where an element was not finite.
+/// The norm of a tensor whose partials were added up over shards and ranks; infinite where an element was not finite.
 ///
-/// error: rounded once from the sum of squares. A sum that is NaN or negative, which no addition of partials gives, is
-/// infinite too.
+/// error: rounded once from the sum of squares. A sum that is NaN or negative, which no addition of partials gives,
+/// makes an infinite norm too.
 [[nodiscard]] LOFT_HOST_DEVICE inline double norm_of(norm_partial p) noexcept {
   std::uint64_t const bits = bit_cast<std::uint64_t>(exact::sum(p.sum_of_squares, 0.0));  // -0 is 0
   bool const counted = bit_cast<std::uint64_t>(p.nonfinite) << 1 != 0;
@@ -172,21 +173,21 @@ template <class T>
   return exact::square_root(p.sum_of_squares);
 }
 
-/// What to multiply a gradient with so that its norm is at most `limit` > 0: min(1, limit / norm). 1 for a norm that is
-/// not finite: no factor mends such a gradient, and 0 would hide it. error: rounded once.
+/// The factor that brings a gradient's norm to at most `limit` > 0: min(1, limit / norm). It is 1 for a norm that is
+/// not finite, because no factor mends such a gradient, and 0 would hide it. error: rounded once.
 [[nodiscard]] LOFT_HOST_DEVICE constexpr double clip_factor(double norm, double limit) noexcept {
   bool const finite = bit_cast<std::uint64_t>(norm) < detail::double_infinity_bits;
   return finite && norm > limit ? exact::quotient(limit, norm) : 1.0;
 }
 
-/// A run of numbers in somebody's memory: one tensor, or one part of a sharded one.
+/// A non-owning view of the numbers of a tensor, or of one shard of it.
 template <class T>
 struct norm_input {
   T const* values;
   std::int64_t count;
 };
 
-/// One partial for each tensor of a list. A mistake is found before the first write.
+/// Computes one partial for each tensor of a list. A mistake is found before the first write.
 template <class T>
 [[nodiscard]] constexpr status partial_norms(std::span<norm_input<T> const> tensors,
                                              std::span<norm_partial> out) noexcept {
@@ -199,7 +200,7 @@ template <class T>
   return status::ok;
 }
 
-/// One norm for each partial.
+/// Computes one norm for each partial.
 [[nodiscard]] inline status norms_of(std::span<norm_partial const> partials, std::span<double> out) noexcept {
   if (partials.size() != out.size()) return status::norm_count_mismatch;
   for (std::size_t i = 0; i < out.size(); ++i) out[i] = norm_of(partials[i]);

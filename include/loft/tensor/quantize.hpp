@@ -8,12 +8,14 @@
 #include <type_traits>
 
 #include "loft/array/packing.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/quantize_block.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/status.hpp"
 #include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/checks.hpp"
+#include "loft/tensor/detail/explain.hpp"
 #include "loft/tensor/layout.hpp"
 #include "loft/tensor/quantized.hpp"
 #include "loft/tensor/staging.hpp"
@@ -25,12 +27,17 @@ namespace loft {
 /// For trainers that scale by the amax of earlier steps, reduce it over ranks, or share one tensor out to threads.
 ///
 /// in: any strides. out: 0 for an empty tensor. error: a status other than ok, with nothing written.
-template <class O, class T>
+template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status tensor_amax(matrix_view<T> in, O const& how, float& amax) noexcept {
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   amax = in.cols == 0 ? 0.0f : detail::finite_amax(in, how);
   return status::ok;
+}
+/// The same for an operand without state: tensor_amax<operand<mxfp4>>(in, amax).
+template <Operand O, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status tensor_amax(matrix_view<T> in, float& amax) noexcept {
+  return tensor_amax(in, detail::default_operand<O>(), amax);
 }
 
 namespace detail {
@@ -73,9 +80,10 @@ LOFT_HOST_DEVICE constexpr void store_scales(quantized_view<B, L> out, std::int6
 /// of the range; padding is zero; `tensor_scale` receives the decoding factor. The element index that stochastic
 /// rounding sees is row * cols + col. rounds, NaN, infinity, -0: as quantize_block. An empty tensor is ok and writes
 /// nothing. error: a status other than ok, with nothing written. source: design section 3.
-template <class O, class T, ScaleLayout L>
+template <Operand O, class T, ScaleLayout L = row_major>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status quantize(matrix_view<T> in, quantized_view<typename O::format, L> out,
-                                                         O const& how = {}, row_range range = {}) noexcept {
+                                                         O const& how = detail::default_operand<O>(),
+                                                         row_range range = {}) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
@@ -104,9 +112,11 @@ template <class O, class T, ScaleLayout L>
 ///
 /// in: as `quantize` wrote it. out: float or a minifloat, any strides that do not overlap. A block with a NaN scale is
 /// all NaN. error: a status other than ok, with nothing written. source: design section 2.
-template <class O, class B, ScaleLayout L, class T>
+template <Operand O, class B, ScaleLayout L, class T>
+  requires detail::is_output<matrix_view<T>>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status dequantize(quantized_view<B, L> in, matrix_view<T> out,
-                                                           O const& how = {}, row_range range = {}) noexcept {
+                                                           O const& how = detail::default_operand<O>(),
+                                                           row_range range = {}) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   static_assert(std::is_same_v<std::remove_const_t<B>, format>,
@@ -137,12 +147,11 @@ template <class O, class B, ScaleLayout L, class T>
 
 /// dequantize(quantize(in)) without the codes: what training on emulated formats computes with. `out` may be `in`
 /// itself. in, out, rounds, error: as the two functions.
-template <class O, class T, class U>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<U> out, O const& how = {},
+template <Operand O, class T, class U>
+  requires detail::is_output<matrix_view<U>>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<U> out,
+                                                              O const& how = detail::default_operand<O>(),
                                                               row_range range = {}) noexcept {
-  static_assert(
-      requires { typename O::format; },
-      "fake_quantize: this describes no operand; a plan has recipes, a recipe products, a product two operands");
   if (status const s = detail::check_pair(in, out); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   if (status const s = detail::check_range<typename O::format>(in.rows, range); s != status::ok) return s;

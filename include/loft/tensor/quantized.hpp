@@ -35,8 +35,10 @@ LOFT_HOST_DEVICE constexpr std::int64_t scale_count(std::int64_t rows, std::int6
 ///
 /// The layout of the scales is part of the type, so that what was written one way is not read another.
 /// quantized_view<B const, L> reads only, and quantized_view<B, L> converts to it.
-template <BlockFormat B, ScaleLayout L = row_major>
+template <class B, class L = row_major>
 struct quantized_view {
+  static_assert(BlockFormat<B> && ScaleLayout<L>,
+                "a quantized tensor names its block format first, then the layout of its scales: <mxfp4, row_major>");
   template <class T>
   using like_b = std::conditional_t<std::is_const_v<B>, T const, T>;
   using layout = L;
@@ -56,9 +58,9 @@ struct quantized_view {
 /// A quantized tensor that owns its memory, on the host: codes, scales in the layout, and the tensor's scale. All of it
 /// is 0 at first.
 ///
-/// Where the extents are refused by `quantize`, or there is no memory, it has none, and every call with its view returns
-/// a status.
-template <BlockFormat B, ScaleLayout L = row_major>
+/// Where `quantize` would return a status for the extents, or there is no memory, the tensor has none, and every call
+/// with its view returns a status.
+template <class B, class L = row_major>
 class quantized_tensor {
  public:
   quantized_tensor(std::int64_t rows, std::int64_t cols) noexcept

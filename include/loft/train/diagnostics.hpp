@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "loft/array/packing.hpp"
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/rules.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
@@ -32,9 +32,9 @@ struct crest_factors {
 ///
 /// in: as `quantize`. out: mean and maximum over the blocks; all 0 where none has one. Sums of squares are per block,
 /// in its row-major order; the mean's sum is over blocks in order. error: a few ulps of a double beside the rotation's.
-template <class O, class T>
+template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status crest_factor(matrix_view<T> in, crest_factors& out,
-                                                             O const& how = {}) noexcept {
+                                                             O const& how = detail::default_operand<O>()) noexcept {
   using format = typename O::format;
   constexpr int width = detail::slice_width<O>, cols = format::shape.cols, blocks = width / cols;
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
@@ -150,11 +150,12 @@ struct element_counts {
 
 /// Counts what became of the elements of a tensor; the values are those after the operand's rotation.
 ///
-/// in: the tensor, and what `quantize` made of it with the same operand. out: the counts, exact. A status
-/// other than ok: nothing is written.
-template <class O, class T, class B, ScaleLayout L>
+/// in: the tensor, and what `quantize` made of it with the same operand. out: the counts, exact. error: a
+/// status other than ok, with nothing written.
+template <Operand O, class T, class B, ScaleLayout L>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status count_elements(matrix_view<T> original, quantized_view<B, L> quantized,
-                                                               element_counts& out, O const& how = {}) noexcept {
+                                                               element_counts& out,
+                                                               O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_pair(original, quantized, how); s != status::ok) return s;
   out = {};
   for (std::int64_t row = 0; row < original.rows; ++row)
@@ -190,9 +191,10 @@ struct error_parts {
 /// The parts are sums over disjoint elements, and the total is their sum by definition, (scale_bias + dead_zone) +
 /// grid; it is the noise of signal_to_quantization_noise summed in another order, and to the bit where the sums are
 /// exact. in, out, error: as count_elements; each sum is rounded in double once a term. source: arXiv 2605.20402.
-template <class O, class T, class B, ScaleLayout L>
+template <Operand O, class T, class B, ScaleLayout L>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status split_error(matrix_view<T> original, quantized_view<B, L> quantized,
-                                                            error_parts& out, O const& how = {}) noexcept {
+                                                            error_parts& out,
+                                                            O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_pair(original, quantized, how); s != status::ok) return s;
   out = {};
   error_parts of_row;

@@ -9,7 +9,7 @@
 #include <type_traits>
 
 #include "loft/block/block_row.hpp"
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
@@ -84,7 +84,7 @@ struct clipped_straight_through {
 /// for x and -x; 0 for values beyond the largest number on both sides, below 0 in an unsigned format, and for NaN.
 ///
 /// error: the power within 1e-10 relative, then rounded to float; the same bits on host and device. source: arXiv
-/// 2501.17116, whose code drops values above 6 only: here both signs are alike.
+/// 2501.17116, whose code gives 0 above 6 only: here it is 0 below -6 too.
 struct differentiable_estimator {
   float k = 5, cap = 3;  ///< both finite, k at least 1, cap above 0; {1, cap >= 1} is clipped_straight_through
 
@@ -115,8 +115,8 @@ LOFT_HOST_DEVICE constexpr status check_estimator(E const& estimator) noexcept {
 /// factors[i] = the estimator's factor for value i of row `r` of blocks, scaled as the encoder scales it, under the scales
 /// that codes are made with: not the corrected ones.
 template <class O, class T, int Width, class E>
-LOFT_HOST_DEVICE constexpr void find_factors(block_row<O, T, Width> const& blocks, int r, E const& estimator,
-                                             float* factors) noexcept {
+LOFT_HOST_DEVICE constexpr void estimate_factors(block_row<O, T, Width> const& blocks, int r, E const& estimator,
+                                                 float* factors) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   constexpr int alike = factor_cols<format>, cols = format::shape.cols;
@@ -176,14 +176,14 @@ LOFT_HOST_DEVICE constexpr void scale_gradient(matrix_view<float> gradient, std:
 /// Multiplies the gradient of a fake-quantized tensor with the estimator's factors, in place: the gradient of the
 /// tensor itself.
 ///
-/// in: `gradient`, any strides that do not overlap, in memory of its own: one that begins where `values` does is
-/// refused; `values` and `how`, what fake_quantize was called with, so that the scales are its own, rounding seeds
-/// included. `range`: the rows to work on. The factor is that of the scaled value which encode sees. An operand with a
-/// rotation: the estimator acts where the rounding did, so that the gradient is rotated, multiplied and rotated back;
-/// `straight_through` changes nothing, not even by the rotation's rounding. rounds: one product an element, besides the
-/// rotation. A scale of 0 makes every scaled value 0. NaN and infinity in the gradient stay what products make of them.
-/// error: a status other than ok, with nothing written.
-template <class O, class T, Estimator E>
+/// in: `gradient`, any strides that do not overlap, in memory of its own; `values` and `how`, what fake_quantize was
+/// called with, so that the scales are the same, rounding seeds included. `range`: the rows to work on. The factor is
+/// that of the scaled value which encode sees. With a rotation the estimator acts where the rounding did: the gradient
+/// is rotated, multiplied and rotated back; `straight_through` changes nothing, not even by the rotation's rounding.
+/// rounds: one product an element, besides the rotation. A scale of 0 makes every scaled value 0. NaN and infinity in
+/// the gradient stay what products make of them. error: a status other than ok, with nothing written;
+/// overlapping_output also where `gradient` begins where `values` does.
+template <Operand O, class T, Estimator E>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status estimate_gradient(matrix_view<float> gradient, matrix_view<T> values,
                                                                   O const& how, E const& estimator,
                                                                   row_range range = {}) noexcept {
@@ -197,7 +197,7 @@ template <class O, class T, Estimator E>
     walk.blocks.choose_scales();
     for (int r = 0; r < walk.rows(); ++r) {
       float factors[detail::slice_width<O>];
-      detail::find_factors(walk.blocks, r, estimator, factors);
+      detail::estimate_factors(walk.blocks, r, estimator, factors);
       detail::scale_gradient(gradient, walk.row() + r, walk.at.first, walk.at.count, how, factors);
     }
   }
@@ -237,10 +237,12 @@ LOFT_HOST_DEVICE constexpr status check_mask(basic_clip_mask<Byte> mask) noexcep
 }  // namespace detail
 
 /// Saves which elements quantizing `values` with `how` does not clip.
+///
 /// in: as estimate_gradient. out: the bytes of the rows of the range, completely. error: a status other than ok, with
 /// nothing written.
-template <class O, class T>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status save_clip_mask(matrix_view<T> values, clip_mask mask, O const& how = {},
+template <Operand O, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status save_clip_mask(matrix_view<T> values, clip_mask mask,
+                                                               O const& how = detail::default_operand<O>(),
                                                                row_range range = {}) noexcept {
   if (status const s = detail::check_matrix(values, false); s != status::ok) return s;
   if (values.rows != mask.rows || values.cols != mask.cols) return status::shape_mismatch;
@@ -254,7 +256,7 @@ template <class O, class T>
     walk.blocks.choose_scales();
     for (int r = 0; r < walk.rows(); ++r) {
       float factors[detail::slice_width<O>];
-      detail::find_factors(walk.blocks, r, clipped_straight_through{}, factors);
+      detail::estimate_factors(walk.blocks, r, clipped_straight_through{}, factors);
       std::uint8_t* const bytes = mask.bits + (walk.row() + r) * row_bytes;
       std::int64_t const first = walk.at.first;
       if (first == 0)
@@ -266,11 +268,12 @@ template <class O, class T>
   return status::ok;
 }
 
-/// estimate_gradient with clipped_straight_through, from the mask that save_clip_mask wrote; of `how` only the rotation
-/// is used. The same bits as estimate_gradient gives. error: a status other than ok, with nothing written.
-template <class O>
+/// estimate_gradient with clipped_straight_through, from the mask that save_clip_mask wrote, with the same bits.
+///
+/// in: `how`, of which only the rotation is used. error: a status other than ok, with nothing written.
+template <Operand O>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status apply_clip_mask(matrix_view<float> gradient, const_clip_mask mask,
-                                                                O const& how = {}) noexcept {
+                                                                O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_matrix(gradient, true); s != status::ok) return s;
   if (gradient.rows != mask.rows || gradient.cols != mask.cols) return status::shape_mismatch;
   if (status const s = detail::check_mask(mask); s != status::ok) return s;

@@ -7,12 +7,14 @@
 
 #include <cstdint>
 
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/tensor_scale.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
 #include "loft/number/convert.hpp"
+#include "loft/number/minifloat.hpp"
+#include "loft/tensor/checks.hpp"
 #include "loft/tensor/view.hpp"
 #include "loft/train/detail/visit.hpp"
 
@@ -159,7 +161,7 @@ template <Format F, class T>
 struct gradient_disorder {
   static constexpr int longest = 64;
   std::uint64_t history = 0;  ///< bit i: the signs disagreed i + 1 steps ago
-  std::int32_t steps = 0;     ///< that the history holds
+  std::int32_t steps = 0;     ///< the steps that were taken in, at most 64 of them
 
   /// Takes in one step. Window: 1 to 64, the same at each step. A gradient of 0 and one that is NaN disagree with
   /// nothing.

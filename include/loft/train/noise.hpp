@@ -6,10 +6,12 @@
 
 #include <cstdint>
 
-#include "loft/block/block_values.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
+#include "loft/core/status.hpp"
+#include "loft/number/minifloat.hpp"
+#include "loft/tensor/checks.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {

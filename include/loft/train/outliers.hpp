@@ -6,22 +6,23 @@
 
 #include <cstdint>
 
-#include "loft/block/block_values.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/radix_select.hpp"
+#include "loft/number/minifloat.hpp"
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/view.hpp"
 #include "loft/train/detail/visit.hpp"
 
 namespace loft {
 
-/// What values are clamped to.
+/// The range that values are clamped to.
 struct clamp_range {
   float low, high;
 
-  /// True for numbers outside of the range. Never for NaN: it stays NaN, with no residual.
+  /// Whether a number lies outside of the range. A NaN does not: it stays NaN, and has no residual.
   [[nodiscard]] LOFT_HOST_DEVICE constexpr bool cuts(float x) const noexcept {
     if (detail::magnitude_bits(x) > detail::float_infinity) return false;
     return detail::order_key(x) < detail::order_key(low) || detail::order_key(x) > detail::order_key(high);
@@ -111,7 +112,8 @@ struct sparse_element {
   float value;
 };
 
-/// The number of elements that a range cuts: what a list of them must hold.
+/// The number of elements that a range cuts, which is the length of the list of them.
+///
 /// in: any strides. out: `count`, exact; NaN is never cut, an empty tensor has none. error: a status other than ok,
 /// with nothing written.
 template <class T>
@@ -123,7 +125,9 @@ template <class T>
   return status::ok;
 }
 
-/// The residual as a list, rows and columns in order. in: room for `capacity` elements. out: `count` of them. error: a
+/// The residual as a list, rows and columns in order.
+///
+/// in: room for `capacity` elements. out: `count` of them. error: a
 /// status other than ok, buffer_too_small where they do not fit, with nothing written.
 template <class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status list_outliers(matrix_view<T> in, clamp_range range,
@@ -169,7 +173,7 @@ template <class T>
 }
 
 /// An operand that is clamped to its quantiles before it is quantized, for fake_quantize.
-template <class O>
+template <Operand O>
 struct clamped {
   O how{};
   double quantile = 0.99;

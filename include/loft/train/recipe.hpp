@@ -13,9 +13,7 @@
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/rounding.hpp"
-#include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantize.hpp"
-#include "loft/tensor/staging.hpp"
 #include "loft/tensor/view.hpp"
 #include "loft/train/detail/visit.hpp"
 
@@ -46,7 +44,7 @@ struct stored {
   Then then{};
 };
 
-/// Copies. in, out: as for the operands that are quantized; `out` may be `in`.
+/// Copies the matrix. in, out: as for the operands that are quantized; `out` may be `in`.
 template <class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               none const&) noexcept {
@@ -67,7 +65,9 @@ template <Format F, Rounding R, class T>
   return status::ok;
 }
 
-/// What `first` makes of the transpose, then quantized along the rows. in: the operand as this product reads it: the
+/// What `first` makes of the transpose, then quantized along the rows.
+///
+/// in: the operand as this product reads it: the
 /// transpose of what `first` saw. out: `in` itself where `first` allows that. error: a status other than ok, with
 /// nothing written.
 template <class First, class Then, class T>
@@ -101,7 +101,7 @@ struct recipe {
   Wgrad wgrad{};
 };
 
-/// Its operands with streams 2 * stream and 2 * stream + 1.
+/// The product whose operands have the streams 2 * stream and 2 * stream + 1.
 template <class Left, class Right>
 LOFT_HOST_DEVICE constexpr product<Left, Right> reseed(product<Left, Right> how, std::uint64_t seed,
                                                        std::uint64_t stream) noexcept {
@@ -148,8 +148,8 @@ constexpr int run_of(product<Left, Right> const& how) noexcept {
 
 }  // namespace detail
 
-/// A layer Y [tokens, out] = X [tokens, in] W^T can take the recipe where these divide its sizes; other sizes are refused
-/// with status::rotation_does_not_divide by the operand that meets them.
+/// A layer Y [tokens, out] = X [tokens, in] W^T can take the recipe where these divide its sizes. With other sizes the
+/// operand that meets them returns status::rotation_does_not_divide.
 template <class Recipe>
 constexpr layer_multiples multiples_of(Recipe const& how) noexcept {
   return {detail::run_of(how.fprop), detail::run_of(how.dgrad), detail::run_of(how.wgrad)};

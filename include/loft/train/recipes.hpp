@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// THE catalogue of recipes: the training methods of the papers, each with its source, and the table for choosing by
+// The catalogue of recipes: the training methods of the papers, each with its source, and the table for choosing by
 // name.
 // Source: see each recipe. Where a paper leaves a choice open, the comment says which one was made.
 #ifndef LOFT_TRAIN_RECIPES_HPP
@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "loft/block/quantize_block.hpp"
+#include "loft/block/operand.hpp"
 #include "loft/block/rules.hpp"
 #include "loft/number/rounding.hpp"
 #include "loft/rotation/rotation.hpp"
@@ -18,7 +18,7 @@
 namespace loft {
 namespace recipes {
 
-/// All six operands alike.
+/// One operand in all six places.
 template <class O>
 using uniform = recipe<product<O, O>, product<O, O>, product<O, O>>;
 
@@ -44,8 +44,8 @@ struct deepseek_fp8 {
   product<token, token> wgrad{};
 };
 
-// ---- MXFP4: the ladder of arXiv 2605.09825 -------------------------------------------------------------------------
-// One more product is quantized from one to the next, then three ways to mend Wgrad. Scales by the `even` rule, along
+// ---- MXFP4: the steps of arXiv 2605.09825 --------------------------------------------------------------------------
+// Each quantizes one product more than the one before; then come three ways to mend Wgrad. Scales by the `even` rule, along
 // the dimension of the product; no layer is left out.
 
 template <class R = nearest_even, class Rotation = no_rotation>
@@ -57,12 +57,12 @@ using mxfp4_fprop = recipe<product<even_mxfp4<>, even_mxfp4<>>>;
 using mxfp4_fprop_dgrad = recipe<product<even_mxfp4<>, even_mxfp4<>>, product<even_mxfp4<>, even_mxfp4<>>>;
 /// All three products.
 using mxfp4 = uniform<even_mxfp4<>>;
-/// ... with stochastic rounding of both operands of Wgrad.
+/// All three products, with stochastic rounding of both operands of Wgrad.
 using mxfp4_sr = recipe<product<even_mxfp4<>, even_mxfp4<>>, product<even_mxfp4<>, even_mxfp4<>>,
                         product<even_mxfp4<stochastic<>>, even_mxfp4<stochastic<>>>>;
-/// ... with a Hadamard transform of 16 in all three products, its signs drawn anew for each.
+/// All three products, each behind a Hadamard transform of 16, whose signs are drawn anew for each product.
 using mxfp4_random_hadamard = uniform<even_mxfp4<nearest_even, random_hadamard<16>>>;
-/// ... with a Hadamard transform without signs in all three products: of 16, or of 32.
+/// All three products, each behind a Hadamard transform without signs, of 16 or of 32.
 using mxfp4_hadamard = uniform<even_mxfp4<nearest_even, hadamard<16>>>;
 using mxfp4_hadamard32 = uniform<even_mxfp4<nearest_even, hadamard<32>>>;
 

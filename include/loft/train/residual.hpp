@@ -115,14 +115,14 @@ struct half_of_tiles {
     }
   }
 };
-/// The half of the channels, the columns.
+/// Half of the channels, which are the columns.
 using half_of_columns = half_of_tiles<0, 1>;
-/// The half of the blocks of 32 rows and 64 columns.
+/// Half of the blocks of 32 rows and 64 columns.
 using half_of_blocks = half_of_tiles<32, 64>;
 
 /// An operand whose residual is quantized and added, for fake_quantize. The residual has an operand of its own: a known
 /// amax is another one, and stochastic rounding wants another stream.
-template <class O, Selector S = keep_all, class Residual = O>
+template <Operand O, Selector S = keep_all, Operand Residual = O>
 struct with_residual {
   O how{};
   Residual residual{};
@@ -142,17 +142,17 @@ LOFT_HOST_DEVICE constexpr status check_residual(matrix_view<T> in, matrix_view<
 
 }  // namespace detail
 
-/// out = X - Q(X), Q(X) as fake_quantize gives it.
+/// out = X - Q(X), where Q(X) is what fake_quantize gives.
 ///
 /// rounds: once in float. error: exact wherever Q(X) is 0, or of the sign of X and within a factor of 2 of it
 /// (Sterbenz): without a rotation, for nearest rounding under scales that are powers of two, that is every element.
 /// Multipliers of other scales are rounded, and may take a value just below half the least code up to it; stochastic
 /// rounding takes smaller ones up, and a rotation spreads a run's rounding over all of its elements. NaN where Q(X) is
 /// NaN.
-/// in: `out` is not `in`. A status other than ok: nothing is written.
-template <class O, class T>
-[[nodiscard]] LOFT_HOST_DEVICE constexpr status quantization_residual(matrix_view<T> in, matrix_view<float> out,
-                                                                      O const& how = {}) noexcept {
+/// in: `out` is not `in`. error of the call: a status other than ok, with nothing written.
+template <Operand O, class T>
+[[nodiscard]] LOFT_HOST_DEVICE constexpr status quantization_residual(
+    matrix_view<T> in, matrix_view<float> out, O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_apart(in, out); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   if (in.rows == 0 || in.cols == 0) return status::ok;
@@ -172,7 +172,7 @@ template <class O, class T>
 
 /// out = S(Q(X - Q(X))): what is selected of the quantized residual, in the tensor's own domain where operands rotate.
 /// in, rounds, error: as quantization_residual; the amax and scales of the second Q are those of the residual.
-template <class O, class S, class R, class T>
+template <Operand O, class S, class R, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status selected_residual(matrix_view<T> in, matrix_view<float> out,
                                                                   with_residual<O, S, R> const& how) noexcept {
   if (status const s = detail::check_residual(in, out, how); s != status::ok) return s;

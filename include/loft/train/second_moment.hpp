@@ -16,6 +16,9 @@
 #include "loft/core/math.hpp"
 #include "loft/number/formats.hpp"
 #include "loft/tensor/block_walk.hpp"
+#include "loft/tensor/checks.hpp"
+#include "loft/tensor/layout.hpp"
+#include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft {
@@ -58,7 +61,7 @@ struct nv_moment4 {
 enum class moment_storage { root, direct };
 
 /// How second moments are stored, for store_second_moment and load_second_moment.
-template <class O = operand<mx_moment4>, moment_storage S = moment_storage::root>
+template <Operand O = operand<mx_moment4>, moment_storage S = moment_storage::root>
 struct second_moment {
   static_assert(!O::format::element::spec.is_signed && O::format::element::spec.has_zero,
                 "second_moment: the block format needs elements without a sign, and a zero");
@@ -107,7 +110,7 @@ LOFT_HOST_DEVICE constexpr tensor_scale moment_scale(matrix_view<T> v, second_mo
 /// second_moment. -0 and negative numbers are stored as 0; a NaN or an infinity makes its block NaN, and under
 /// nonfinite::saturate infinity is the largest float, in the amax too, and -infinity 0. A known amax in the rule is
 /// that of the stored numbers. error: a status other than ok, with nothing written.
-template <class O, moment_storage S, class T>
+template <Operand O, moment_storage S, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status store_second_moment(matrix_view<T> v,
                                                                     quantized_view<typename O::format> out,
                                                                     second_moment<O, S> const& how) noexcept {
@@ -144,7 +147,7 @@ template <class O, moment_storage S, class T>
 /// rounds: decoding as dequantize; the square once in float, at most the largest float. A code that is not 0 gives at
 /// least the least normal float, 2^-126, so that no square or scale underflows to 0. A NaN scale gives NaN. error: a
 /// status other than ok, with nothing written.
-template <class O, moment_storage S, class B>
+template <Operand O, moment_storage S, class B>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status load_second_moment(quantized_view<B> in, matrix_view<float> out,
                                                                    second_moment<O, S> const&) noexcept {
   using format = typename O::format;

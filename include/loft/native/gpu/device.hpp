@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What GPUs do in one instruction: the meaning of each function, and what the host computes for it, one lane alone.
-// A device pass finds the definitions in cuda.hpp or hip.hpp, which include this header. A pass without the instruction
-// has no definition, and says so by a constant that is false.
+// What GPUs do in one instruction: the meaning of each function, and what the host computes in its place for one lane.
+// In a device pass the definitions are those of cuda.hpp or hip.hpp, which include this header. Where a target lacks
+// the instruction there is no definition, and a constant is false.
 #ifndef LOFT_NATIVE_GPU_DEVICE_HPP
 #define LOFT_NATIVE_GPU_DEVICE_HPP
 
@@ -13,8 +13,8 @@
 
 namespace loft::native {
 
-/// f(0), f(1), ..., f(N - 1) written out: some compilers for GPUs leave loops over short arrays rolled, and put the
-/// arrays into memory. True where that is wanted.
+/// unrolled<N>(f) calls f(0), f(1), ..., f(N - 1) without a loop: some compilers for GPUs keep a loop over a short
+/// array, and then put the array into memory. unrolls_runs says whether this pass needs that.
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
 inline constexpr bool unrolls_runs = true;
 #else
@@ -49,14 +49,14 @@ template <Format F>
 LOFT_HOST_DEVICE std::uint16_t hardware_stochastic_e2m1x4(float x0, float x1, float x2, float x3,
                                                           std::uint32_t random) noexcept;
 
-/// The `value` of lane (own lane ^ lane_mask), in trees that reduce over groups of lanes. All lanes of a wave call it
-/// that have not ended; only whole groups may have.
+/// The `value` of lane (own lane ^ lane_mask), for trees that reduce over groups of lanes. All lanes of a wave that
+/// have not ended call it, and groups end as a whole.
 LOFT_HOST_DEVICE std::uint32_t exchange(std::uint32_t value, int lane_mask) noexcept;
 
 /// a * b + c, rounded once to nearest even, subnormals kept.
 LOFT_HOST_DEVICE float fma(float a, float b, float c) noexcept;
 
-/// fma(a, b, c) clamped to [0, 1], NaN to 0: for numbers that become fixed point. A zero may have either sign.
+/// fma(a, b, c) clamped to [0, 1], for numbers that become fixed point. NaN becomes 0; a zero may have either sign.
 LOFT_HOST_DEVICE float fma_saturated(float a, float b, float c) noexcept;
 
 /// a * b + c and a + b, rounded once towards zero: with a large c they cut a number to fixed point.
@@ -65,15 +65,15 @@ LOFT_HOST_DEVICE float add_toward_zero(float a, float b) noexcept;
 
 #if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
 
-/// True where this pass has encode_pair<F> and decode_pair<F>: constants, for `if constexpr`.
+/// Whether this pass has encode_pair<F> and decode_pair<F>.
 template <class F>
 inline constexpr bool has_pair_encode = false;
 template <class F>
 inline constexpr bool has_pair_decode = false;
-/// True where it has encode_32<F>.
+/// Whether it has encode_32<F>.
 template <class F>
 inline constexpr bool has_encode_32 = false;
-/// True where it has hardware_stochastic_e2m1x4; and fma_toward_zero with add_toward_zero.
+/// Whether it has hardware_stochastic_e2m1x4, and whether it has fma_toward_zero and add_toward_zero.
 inline constexpr bool has_hardware_stochastic = false;
 inline constexpr bool has_directed_rounding = false;
 

@@ -10,9 +10,9 @@
 
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/native/gpu/device.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/formats.hpp"
-#include "loft/native/gpu/device.hpp"
 
 namespace loft::native {
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes that hold a run of values together: the LaneGroup concept and its models, one_lane and lane_group.
-// Source: design section 6: nothing here knows how many lanes a warp or a wave has.
+// Source: design section 6. Nothing here knows how many lanes a warp or a wave has.
 #ifndef LOFT_NATIVE_GPU_LANE_GROUP_HPP
 #define LOFT_NATIVE_GPU_LANE_GROUP_HPP
 

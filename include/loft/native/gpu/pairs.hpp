@@ -12,15 +12,15 @@
 
 namespace loft::native {
 
-/// True where the target multiplies and adds pairs of bfloat16, and compares pairs of integers, in one instruction.
+/// Whether the target multiplies and adds pairs of bfloat16, and compares pairs of integers, in one instruction.
 #if defined(__CUDA_ARCH__)
 inline constexpr bool has_bf16_pairs = __CUDA_ARCH__ >= 900;
 #else
 inline constexpr bool has_bf16_pairs = false;
 #endif
 
-/// The magnitudes of two 16-bit numbers with a sign bit on top. Written as an instruction so that one result serves all
-/// that ask for it, where a compiler would rather mask each half anew.
+/// The magnitudes of two 16-bit numbers that have a sign bit on top. It is written as an instruction so that one result
+/// serves all uses, where a compiler would mask each half anew.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t magnitude_pair(std::uint32_t pair) noexcept {
 #if defined(__CUDA_ARCH__)
   if (!constant_evaluated()) {
@@ -56,8 +56,8 @@ inline constexpr bool has_bf16_pairs = false;
   return detail::min(a & 0xffff'0000u, b & 0xffff'0000u) | detail::min(a & 0xffffu, b & 0xffffu);
 }
 
-/// Two numbers from 2^-14 on in half precision, cut towards zero, the first in the low half; from 2^16 on, and for NaN,
-/// any half that is at least that of 65504.
+/// Two numbers, each at least 2^-14, cut towards zero to half precision, the first in the low half. A number from 2^16
+/// on or a NaN gives any half whose bits are at least those of 65504.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t half_pair_toward_zero(float low, float high) noexcept {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
   if (!constant_evaluated()) {
@@ -109,8 +109,8 @@ inline constexpr bool has_bf16_pairs = false;
   return result;
 }
 
-/// The bits of `a` where `mask` has ones, else those of `b`. Written as an instruction, because compilers make two of
-/// it where they know some bits.
+/// The bits of `a` where `mask` has ones, else those of `b`. It is written as an instruction, because compilers make
+/// two where they know some of the bits.
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t choose_bits(std::uint32_t mask, std::uint32_t a,
                                                                             std::uint32_t b) noexcept {
 #if defined(__CUDA_ARCH__)
@@ -169,8 +169,8 @@ inline constexpr bool has_bf16_pairs = false;
 #endif
 }
 
-/// True where the target rounds two floats to bfloat16 at once; then bf16_pair does, to nearest even, NaN becoming its
-/// canonical one; the first number is in the low half.
+/// Whether the target rounds two floats to bfloat16 at once. bf16_pair then does so, to nearest even, with the first
+/// number in the low half; a NaN becomes the canonical one.
 #if defined(__CUDA_ARCH__)
 inline constexpr bool has_bf16_rounding = __CUDA_ARCH__ >= 800;
 #else

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The host's hooks for blocks and conversions: what registers of many lanes do for whole runs of values and codes.
-// Source: vector_convert.hpp for the arithmetic. tests/array/array_test.cpp compares every hook with the generic code that it
-// replaces.
+// Blocks and arrays in the host's vector registers: largest magnitudes, and conversions of whole runs of values and
+// codes. tests/array/array_test.cpp compares every function with the generic code that it replaces.
 #ifndef LOFT_NATIVE_HOST_BLOCKS_HPP
 #define LOFT_NATIVE_HOST_BLOCKS_HPP
 
@@ -19,14 +18,13 @@ namespace loft::native {
 
 #if LOFT_HAS_HOST_VECTORS
 
-/// True where magnitudes of 16 bits are compared two in a lane.
+/// Whether magnitudes are compared two in a lane, as those of 16 bits are.
 template <int N, class T>
 inline constexpr bool compares_pairs = sizeof(T) == 2 && N % (2 * lanes) == 0;
 template <int N, class T>
 using compared = std::conditional_t<compares_pairs<N, T>, i16_pairs, i32s>;
 
-/// A register of magnitudes: float bits, or codes where values are 16 bits wide, two in a lane where they are compared
-/// so.
+/// A register of magnitudes: the bits of floats, or the codes of values of 16 bits, two in a lane under compares_pairs.
 template <int N, class T>
 [[gnu::always_inline]] inline i32s load_magnitudes(T const* values) noexcept {
   if constexpr (sizeof(T) == 4) return load<i32s>(values) & 0x7fff'ffff;
@@ -34,7 +32,7 @@ template <int N, class T>
   else return __builtin_bit_cast(i32s, widen(load<u16s>(values)) & 0x7fffu);
 }
 
-/// The magnitudes of N values, the largest of each lane.
+/// The largest magnitude of each lane, for N values.
 template <int N, class T>
 [[gnu::always_inline]] inline i32s largest_lanes(T const* values) noexcept {
   constexpr int step = compares_pairs<N, T> ? 2 * lanes : lanes;
@@ -43,14 +41,14 @@ template <int N, class T>
   return result;
 }
 
-/// The larger of two magnitudes in a lane, where largest_lanes leaves two.
+/// The larger of the two magnitudes that largest_lanes leaves in a lane under compares_pairs.
 template <int N, class T>
 [[gnu::always_inline]] inline i32s one_in_a_lane(i32s magnitudes) noexcept {
   if constexpr (compares_pairs<N, T>) return larger_lanes<i32s>(magnitudes & 0xffff, magnitudes >> 16);
   else return magnitudes;
 }
 
-/// Magnitudes as float bits, from what one_in_a_lane leaves of values of this type.
+/// The result of one_in_a_lane for values of type T as bits of floats.
 template <class T>
 [[gnu::always_inline]] inline u32s magnitude_bits_of(i32s magnitudes) noexcept {
   u32s const bits = __builtin_bit_cast(u32s, magnitudes);
@@ -67,7 +65,7 @@ template <int Bits, class C>
   else store(to, __builtin_convertvector(codes, u16s));
 }
 
-/// Writes the codes of four registers, each at most 8 bits wide. They share one register first, a byte for each.
+/// Writes the codes of four registers, each at most 8 bits wide. They are first put into one register, a byte for each.
 template <int Bits, class C>
 [[gnu::always_inline]] inline void store_four(C* to, u32s a, u32s b, u32s c, u32s d) noexcept {
 #if defined(__AVX2__)
@@ -88,7 +86,7 @@ template <int Bits, class C>
 #endif
 }
 
-/// The codes of 4 bits in the bytes of two registers, in the low bits of each lane; above them anything.
+/// Loads two registers of codes of 4 bits into the low bits of each lane. The bits above them are not cleared.
 [[gnu::always_inline]] inline void load_nibbles(std::uint8_t const* from, u32s& first, u32s& second) noexcept {
   u32s const even = widen(load<u8s>(from)), odd = even >> 4;
   [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
@@ -98,15 +96,17 @@ template <int Bits, class C>
   (all_lanes{});
 }
 
-/// The words that random bits are kept in.
-template <class W>
-[[gnu::always_inline]] inline u32s load_words(W const* from) noexcept {
-  if constexpr (sizeof(W) == 1) return widen(load<u8s>(from));
-  else if constexpr (sizeof(W) == 2) return widen(load<u16s>(from));
-  else return load<u32s>(from);
+/// Loads a register of random words from words[first] on; nothing where R has none.
+template <class R, class W>
+[[gnu::always_inline]] inline u32s load_random_words([[maybe_unused]] W const* words,
+                                                     [[maybe_unused]] int first) noexcept {
+  if constexpr (!detail::has_random_words<R>) return u32s{};
+  else if constexpr (sizeof(W) == 1) return widen(load<u8s>(words + first));
+  else if constexpr (sizeof(W) == 2) return widen(load<u16s>(words + first));
+  else return load<u32s>(words + first);
 }
 
-// Two bodies of hooks that no constant expression may contain, because a decoder is no literal.
+// decode_groups and decode_run call the next two functions, because no constant expression may contain a decoder.
 template <class F, int N, bool Packed, class C>
 [[gnu::always_inline]] inline void decode_all_groups(C const* codes, float const* factors, float second, int groups,
                                                      float* values) noexcept {
@@ -148,10 +148,11 @@ template <class F, class C>
 
 #endif
 
-// The hooks. Each does the first part of a run and returns how much of it, 0 where vectors are not to be had: in
-// constant expressions, on a device, for a count or a format they are not made for.
+// Each function below does the first part of a run and returns how much of it was done: 0 in constant expressions, in
+// device code, and for counts and formats that it does not serve.
 
-/// amax[g] = the largest magnitude of the values [g * N, (g + 1) * N) as float bits; a NaN is above infinity.
+/// Sets amax[g] to the largest magnitude of the values [g * N, (g + 1) * N), as bits of a float; a NaN is above
+/// infinity.
 template <int N, class T>
 LOFT_HOST_DEVICE constexpr int amax_groups([[maybe_unused]] T const* values, [[maybe_unused]] int groups,
                                            [[maybe_unused]] std::uint32_t* amax) noexcept {
@@ -174,10 +175,10 @@ LOFT_HOST_DEVICE constexpr int amax_groups([[maybe_unused]] T const* values, [[m
   return 0;
 }
 
-/// codes[i] = the code of values[i] * multipliers[i / N], for `groups` runs of N values. `words`: one random word each,
-/// where R takes them. Packed: codes of 4 bits, two in a byte. PowersOfTwo: the multipliers are. `ahead`: memory that
-/// is wanted soon, as much as `count` numbers of `ahead_bytes` bytes: asked for while the lanes are busy. Returns the
-/// groups that are done.
+/// Sets codes[i] to the code of values[i] * multipliers[i / N], for `groups` runs of N values.
+/// in: `words`: a random word for each value, where R looks at them; `ahead`: memory that is read soon, `ahead_bytes`
+/// bytes for each value, which is prefetched meanwhile. Packed: codes of 4 bits are written two in a byte. PowersOfTwo:
+/// all multipliers are powers of two. Returns how many groups were done.
 template <class F, class R, int N, bool Packed, bool PowersOfTwo = false, class T, class W, class C>
 LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
                                              [[maybe_unused]] float const* multipliers, [[maybe_unused]] int groups,
@@ -200,9 +201,7 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
       return load_values(values + i * lanes) * multiplier;
     };
     auto const encode = [&](f32s v, [[maybe_unused]] int i) __attribute__((always_inline)) {
-      u32s random = {};
-      if constexpr (requires { R::bits; }) random = load_words(words + i * lanes);
-      return encode_lanes<F, R>(v, random);
+      return encode_lanes<F, R>(v, load_random_words<R>(words, i * lanes));
     };
     constexpr int together = registers % 4 == 0 ? 1 : 4 / registers;  // groups in four registers
     int group = 0;
@@ -215,13 +214,13 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
         store_four<width>(codes + i * bytes, four[0], four[1], four[2], four[3]);
       }
       values += together * N;
-      if constexpr (requires { R::bits; }) words += together * N;
+      if constexpr (detail::has_random_words<R>) words += together * N;
       codes += together * registers * bytes;
     }
     for (; group < groups; ++group, ++multipliers) {
       for (int i = 0; i < registers; ++i) store_codes<width>(codes + i * bytes, encode(scaled(i, *multipliers), i));
       values += N;
-      if constexpr (requires { R::bits; }) words += N;
+      if constexpr (detail::has_random_words<R>) words += N;
       codes += registers * bytes;
     }
     return groups;
@@ -230,8 +229,8 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
   return 0;
 }
 
-/// values[i] = the value of codes[i] * factors[i / N], then * second, for `groups` runs of N codes. Packed: as
-/// encode_groups.
+/// Sets values[i] to the value of codes[i], times factors[i / N], times `second`, each product rounded, for `groups`
+/// runs of N codes. Packed: as in encode_groups.
 template <class F, int N, bool Packed, class C>
 LOFT_HOST_DEVICE constexpr int decode_groups([[maybe_unused]] C const* codes, [[maybe_unused]] float const* factors,
                                              [[maybe_unused]] float second, [[maybe_unused]] int groups,
@@ -246,7 +245,8 @@ LOFT_HOST_DEVICE constexpr int decode_groups([[maybe_unused]] C const* codes, [[
   return 0;
 }
 
-/// codes[i] = encode<F, O>(values[i]) for whole registers of values, NaN and infinity included; Special: O is special.
+/// Sets codes[i] to encode<F, O>(values[i]) for whole registers of values, NaN and infinity included. Special: O is
+/// overflow::special.
 template <class F, class R, bool Special, class T, class W, class C>
 LOFT_HOST_DEVICE constexpr int encode_run([[maybe_unused]] T const* values, [[maybe_unused]] int count,
                                           [[maybe_unused]] W const* words, [[maybe_unused]] C* codes) noexcept {
@@ -255,8 +255,7 @@ LOFT_HOST_DEVICE constexpr int encode_run([[maybe_unused]] T const* values, [[ma
     if (constant_evaluated()) return 0;
     int i = 0;
     for (; i + lanes <= count; i += lanes) {
-      u32s random = {};
-      if constexpr (requires { R::bits; }) random = load_words(words + i);
+      u32s const random = load_random_words<R>(words, i);
       store_codes<8 * sizeof(C)>(codes + i, encode_all_lanes<F, R, Special>(load_values(values + i), random));
     }
     return i;
@@ -265,7 +264,7 @@ LOFT_HOST_DEVICE constexpr int encode_run([[maybe_unused]] T const* values, [[ma
   return 0;
 }
 
-/// values[i] = decode<F>(codes[i]) for whole registers of codes. C: a code, or a number of F that consists of one.
+/// Sets values[i] to decode<F>(codes[i]) for whole registers of codes. C: a code, or a minifloat<F>.
 template <class F, class C>
 LOFT_HOST_DEVICE constexpr int decode_run([[maybe_unused]] C const* codes, [[maybe_unused]] int count,
                                           [[maybe_unused]] float* values) noexcept {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of 4 bits in lanes of 16 bits: what such a format can tell apart is so little that the code is looked up.
-// Source: convert.hpp, which fills the table; tests/array/array_test.cpp compares the two.
+// Encodes to 4 bits by a table. The upper 16 bits of a float, and whether the lower ones are all zero, decide the code.
+// Source: number/convert.hpp, which fills the table; tests/array/array_test.cpp compares the two.
 #ifndef LOFT_NATIVE_HOST_CODE_LOOKUP_HPP
 #define LOFT_NATIVE_HOST_CODE_LOOKUP_HPP
 
@@ -17,16 +17,16 @@ namespace loft::native {
 
 #if LOFT_HAS_HOST_VECTORS
 
-/// A register of 16-bit upper halves of floats: as they are, and their magnitudes, whose last bits are not all zero
-/// where the lower half was not.
+/// A register of the upper 16 bits of floats: as they are, and as magnitudes, in which the last bits are not all zero
+/// where the lower 16 bits were not.
 struct upper_halves {
   u16_pairs bits, magnitudes;
 };
 
-/// Takes the magnitude of a bf16, counted from two binades below F's least code, to an index and on to a code.
+/// Finds the code of a magnitude in bf16, whose distance from two binades below F's least code makes an index.
 ///
-/// Of the mantissa the m + 1 top bits count, and of the rest only whether it is zero: roundings look at no more. So a
-/// float will do as well, cut to 16 bits, if the last of them say whether something was lost.
+/// Roundings look at the m + 1 top bits of the mantissa, and of the rest only at whether it is zero. So a float can be
+/// cut to 16 bits if the last of these say whether anything was lost.
 template <class F, class R>
 struct table_encoder {
   static constexpr auto spec = F::spec;
@@ -48,7 +48,7 @@ struct table_encoder {
     return result;
   }();
 
-  /// How far magnitudes lie above `start`, the bf16 that lies at `origin` when it is divided by the scale.
+  /// How far magnitudes lie above `start`, which is `origin` times the scale.
   [[gnu::always_inline]] static u16_pairs above(u16_pairs magnitudes, i16_pairs start) noexcept {
     i16_pairs const bits = __builtin_bit_cast(i16_pairs, magnitudes);
     i16_pairs const most = i16_pairs{} + static_cast<std::int16_t>(top);
@@ -56,8 +56,8 @@ struct table_encoder {
     return __builtin_bit_cast(u16_pairs, a > most ? most : a);
   }
 
-  /// The codes of two registers of upper halves: of a in the low byte of every 16 bits, of b in the high one. An index is the
-  /// number of cuts up to a magnitude, rounded down, plus the same rounded up.
+  /// The codes of two registers: those of a in the low byte of every 16 bits, those of b in the high one. The index of
+  /// a magnitude is its distance in units of 2^cut rounded down, plus the same rounded up.
   [[gnu::always_inline]] static four_u8s encode(upper_halves a, i16_pairs start_a, upper_halves b,
                                                 i16_pairs start_b) noexcept {
 #if !defined(__clang__)
@@ -77,11 +77,11 @@ struct table_encoder {
   }
 };
 
-/// True where table_encoder<F, R> serves: a shuffle with 64 computed lanes of 8 bits, and a table of 64 codes.
+/// Whether table_encoder<F, R> can be used: the machine shuffles 64 bytes by computed places, and 64 codes are enough.
 template <class F, class R>
 inline constexpr bool has_table_encoder = [] {
 #if defined(__AVX512VBMI__) && !defined(__clang__)
-  if constexpr (!has_encode_lanes<F, R> || requires { R::bits; }) return false;
+  if constexpr (!has_encode_lanes<F, R> || detail::has_random_words<R>) return false;
   else if constexpr (F::spec.bits() != 4 || !F::spec.has_negative_zero() || F::spec.mantissa_bits > 5) return false;
   else return table_encoder<F, R>::top_index < 64;
 #else
@@ -89,8 +89,8 @@ inline constexpr bool has_table_encoder = [] {
 #endif
 }();
 
-/// The upper halves of two registers of floats, one after the other. What is lost below sets bits that no code looks at one
-/// by one: those under table_encoder's cut.
+/// The upper halves of two registers of floats, one after the other. What is lost sets bits below Encoder::cut, of
+/// which only matters whether all are zero.
 template <class Encoder>
 [[gnu::always_inline]] inline upper_halves cut_to_upper_halves(f32s a, f32s b) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
@@ -103,13 +103,12 @@ template <class Encoder>
   (std::make_integer_sequence<int, 2 * lanes>{});
 }
 
-/// True for the types whose upper 16 bits are a bf16, with nothing or something below.
+/// Whether the upper 16 bits of a T are a bf16: for float and for bf16_t.
 template <class T>
-inline constexpr bool has_upper_half = [] {
-  if constexpr (requires { typename T::format; })
-    return sizeof(T) == 2 && is_upper_part<typename T::format> && T::format::spec.mantissa_bits == 7;
-  else return std::is_same_v<T, float>;
-}();
+inline constexpr bool has_upper_half = std::is_same_v<T, float> || requires {
+  requires sizeof(T) == 2 && is_upper_part<typename T::format>;
+  requires T::format::spec.mantissa_bits == 7;
+};
 
 /// The upper halves of 2 * lanes values.
 template <class Encoder, class T>
@@ -129,7 +128,7 @@ template <class C>
   store(to, __builtin_convertvector(pairs | (pairs >> 28), half_u8s));
 }
 
-/// Writes what table_encoder makes of four registers: nibbles in the order of the values.
+/// Writes what table_encoder makes of four registers as codes of 4 bits, in the order of the values.
 [[gnu::always_inline]] inline void store_table_codes(std::uint8_t* to, four_u8s ab, four_u8s cd) noexcept {
   u32s x = __builtin_bit_cast(u32s, ab), y = __builtin_bit_cast(u32s, cd);
   ab = __builtin_bit_cast(four_u8s, x | (x >> 12));
@@ -141,8 +140,8 @@ template <class C>
   (std::make_integer_sequence<int, 4 * lanes>{});
 }
 
-/// Writes the packed codes of `count` registers of upper halves: get(i) gives the i-th, start(i) where its magnitudes count
-/// from.
+/// Writes the packed codes of `count` registers of upper halves. get(i) gives register i, and start(i) what its
+/// magnitudes are counted from.
 template <class F, class R, class Get, class Start>
 [[gnu::always_inline]] inline void encode_registers_by_table(int count, Get get, Start start,
                                                              std::uint8_t* codes) noexcept {
@@ -161,8 +160,9 @@ template <class F, class R, class Get, class Start>
   }
 }
 
-/// The packed codes of `groups` runs of N values that have upper halves, for multipliers that are powers of two: nothing is
-/// multiplied. `ahead` steps by the numbers of a register of floats.
+/// Writes the packed codes of `groups` runs of N values of a type with has_upper_half, for multipliers that are powers
+/// of two: they change where magnitudes are counted from, and nothing is multiplied. `ahead` steps by a register of
+/// floats.
 template <class F, class R, int N, class T>
 [[gnu::noinline]] inline void encode_by_table(T const* values, float const* multipliers, int groups,
                                               lines_ahead<T> ahead, std::uint8_t* codes) noexcept {
@@ -189,7 +189,7 @@ template <class F, class R, int N, class T>
   }
 }
 
-/// The same for any values and multipliers.
+/// Does the same for any values and multipliers.
 template <class F, class R, int N, class T>
 [[gnu::noinline]] inline void encode_scaled_by_table(T const* values, float const* multipliers, int groups,
                                                      lines_ahead<T> ahead, std::uint8_t* codes) noexcept {

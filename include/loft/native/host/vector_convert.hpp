@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// encode and decode in the lanes of a register: codes to floats, and float bits to codes. Source: branchless.hpp and
-// convert.hpp, whose arithmetic this is; tests/array/array_test.cpp compares them.
+// encode and decode of a register of numbers. Source: the steps are those of array/branchless.hpp and
+// number/convert.hpp; tests/array/array_test.cpp compares them.
 #ifndef LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
 #define LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
 
@@ -18,14 +18,15 @@ namespace loft::native {
 
 #if LOFT_HAS_HOST_VECTORS
 
-/// Formats with the exponents of a float, as bf16: a code is the upper part of a float, subnormals and all.
+/// Whether a code of F is the upper part of a float, as one of bf16 is: both have the same exponents.
 template <class F>
 inline constexpr bool is_upper_part = requires {
   requires F::spec.exponent_bits == 8 && F::spec.bias == 127 && F::spec.special == specials::ieee&& F::spec.is_signed;
   requires F::spec.bits() <= 16;
 };
 
-/// True where a decoder<F> exists: float's layout, signed, a zero, and values that are normal floats, or float's own.
+/// Whether a decoder<F> exists: F has the layout of a float, a sign and a zero, and its values are normal floats,
+/// unless its codes are upper parts of floats.
 template <class F>
 inline constexpr bool has_decoder = is_upper_part<F> || requires {
   requires F::spec.exponent_bits >= 1 && F::spec.bits() <= 16 && F::spec.has_zero&& F::spec.is_signed;
@@ -61,7 +62,7 @@ template <class F>
   return __builtin_bit_cast(f32s, bits);
 }
 
-/// decode_lanes<F> for many registers: where all values of F fit in one, they are looked up.
+/// decode_lanes<F> for many registers. Where all values of F fit in one register, they are looked up there.
 template <class F>
 struct decoder {
 #if defined(__clang__)
@@ -90,14 +91,13 @@ struct decoder {
   }
 };
 
-/// True for what load_values takes: float, and numbers of 16 bits that a decoder knows.
+/// Whether load_values takes a T: float, and numbers of 16 bits that have a decoder.
 template <class T>
-inline constexpr bool has_load_values = [] {
+inline constexpr bool has_load_values = std::is_same_v<T, float> || requires {
   // Magnitudes of 16 bits are compared as they are: infinity above the numbers, and NaN above it.
-  if constexpr (requires { typename T::format; })
-    return sizeof(T) == 2 && has_decoder<typename T::format> && T::format::spec.special == specials::ieee;
-  else return std::is_same_v<T, float>;
-}();
+  requires sizeof(T) == 2 && has_decoder<typename T::format>;
+  requires T::format::spec.special == specials::ieee;
+};
 
 /// A register of values as floats. A NaN stays one; its bits need not be the canonical ones.
 template <class T>
@@ -108,8 +108,8 @@ template <class T>
   else return decode_lanes<typename T::format>(widen(load<u16s>(from)));
 }
 
-/// Roundings that add a number to the fraction and cut: `shift` bits of fraction are compared, and `add` is what is
-/// added.
+/// Roundings that add a number to the fraction and then drop it. `add` is what is added, in units of which `shift` bits
+/// make one gap.
 template <class R>
 struct additive {
   static constexpr bool available = false;
@@ -140,18 +140,16 @@ struct additive<truncated_stochastic_word<Bits>> {
   [[gnu::always_inline]] static u32s add(u32s words) noexcept { return words * 2u; }
 };
 
-/// True where encode_lanes<F, R> exists: as for a decoder, and a rounding that is an addition in a word of 32 bits.
+/// Whether encode_lanes<F, R> exists: F has a decoder, and R is an addition that fits in a word of 32 bits.
 template <class F, class R>
-inline constexpr bool has_encode_lanes = [] {
-  if constexpr (!has_decoder<F>) return false;
-  else if constexpr (F::spec.max_code() >> F::spec.mantissa_bits == 0) return false;
-  else
-    return std::is_same_v<R, nearest_even> ||
-           (additive<R>::available && additive<R>::shift <= 23 - F::spec.mantissa_bits);
-}();
+inline constexpr bool has_encode_lanes = requires {
+  requires has_decoder<F>;
+  requires F::spec.max_code() >> F::spec.mantissa_bits != 0;
+  requires std::is_same_v<R, nearest_even> ||
+      (additive<R>::available && additive<R>::shift <= 23 - F::spec.mantissa_bits);
+};
 
-/// The magnitudes of codes, rounded from the bits of magnitudes that do not exceed the largest value by more than a
-/// gap.
+/// The magnitudes of codes, rounded from bits of floats that exceed the largest value by one gap at most.
 template <class F, class R>
 [[gnu::always_inline]] inline u32s round_lanes(i32s magnitude, u32s words) noexcept {
   constexpr auto spec = F::spec;
@@ -197,7 +195,7 @@ template <class F>
   return code == 0u ? code : code | sign;
 }
 
-/// The codes of a register of values that are not NaN, saturated. `words`: random words, where R takes them.
+/// The codes of a register of values that are not NaN, saturated. `words`: random words, where R looks at them.
 template <class F, class R>
 [[gnu::always_inline]] inline u32s encode_lanes(f32s v, u32s words) noexcept {
   constexpr auto spec = F::spec;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Registers of many lanes in GNU vector types, and how their lanes are moved: no intrinsics, any instruction set.
+// The host's vector registers as GNU vector types, and functions that move their lanes. No intrinsics: they compile for
+// any instruction set.
 #ifndef LOFT_NATIVE_HOST_VECTORS_HPP
 #define LOFT_NATIVE_HOST_VECTORS_HPP
 
@@ -10,8 +11,7 @@
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 
-#if (defined(__GNUC__) || defined(__clang__)) && !defined(__CUDACC__) && !defined(__HIP__) && \
-    __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#if !defined(__CUDACC__) && !defined(__HIP__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LOFT_HAS_HOST_VECTORS 1
 #else
 #define LOFT_HAS_HOST_VECTORS 0
@@ -61,8 +61,8 @@ template <class V, class T>
   __builtin_memcpy(to, &v, sizeof v);
 }
 
-/// Memory that is wanted soon, asked for step by step while the lanes are busy. Floats come as far as the second cache,
-/// which waits for more lines at once than the first; values of 16 bits ask for half as much, and come all the way.
+/// Prefetches memory that is read soon, line by line. Floats are brought to the second cache, which waits for more
+/// lines at once than the first; values of 16 bits, of which there are half as many lines, are brought to the first.
 template <class T>
 struct lines_ahead {
   std::uintptr_t next, step;
@@ -73,14 +73,14 @@ struct lines_ahead {
   }
 };
 
-/// Bytes to words, in the two steps that g++ 12 has instructions for; and 16 bits to words.
+/// Widens lanes to words. Bytes take the two steps for which g++ 12 has instructions.
 [[gnu::always_inline]] inline u32s widen(u8s bytes) noexcept {
   return __builtin_convertvector(__builtin_convertvector(bytes, u16s), u32s);
 }
 [[gnu::always_inline]] inline u32s widen(u16s halves) noexcept { return __builtin_convertvector(halves, u32s); }
 [[gnu::always_inline]] inline u32s widen(u32s words) noexcept { return words; }
 
-/// Groups of four bytes to four runs: all first bytes, all second ones, and so on. First within 128 bits, then across.
+/// Sorts groups of four bytes into four runs: all first bytes, all second ones, and so on; within 128 bits first.
 template <int Groups, class V>
 [[gnu::always_inline]] inline V sort_bytes(V bytes) noexcept {
   V const sorted = [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
@@ -95,46 +95,42 @@ template <int Groups, class V>
   (std::make_integer_sequence<int, Groups>{});
 }
 
-// Two registers are folded by shuffles that stay inside quarters of 128 bits, or move whole quarters: those are cheap.
-// Both pairs of functions turn the bits of an element's place: (register, place in the quarter), or (register,
-// quarter), by one.
+// Two registers are folded by the shuffles that are cheap: those inside quarters of 128 bits, and those of whole
+// quarters.
 
-/// Of every quarter the even lanes of a, then those of b; and the odd ones.
-[[gnu::always_inline]] inline f32s even_lanes(f32s a, f32s b) noexcept {
+/// Lane i of the result is lane place(i) of a and b, one after the other. Place: a lambda of its own for each call.
+template <class Place>
+[[gnu::always_inline]] inline f32s shuffled(f32s a, f32s b, Place) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, (I / 4 * 4 + I % 2 * 2 + I % 4 / 2 * lanes)...);
+    return __builtin_shufflevector(a, b, Place{}(I)...);
   }
   (all_lanes{});
+}
+
+/// In every quarter, the even lanes of a and then those of b; and the odd ones.
+[[gnu::always_inline]] inline f32s even_lanes(f32s a, f32s b) noexcept {
+  return shuffled(a, b, [](int i) { return i / 4 * 4 + i % 2 * 2 + i % 4 / 2 * lanes; });
 }
 [[gnu::always_inline]] inline f32s odd_lanes(f32s a, f32s b) noexcept {
-  return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, (I / 4 * 4 + I % 2 * 2 + 1 + I % 4 / 2 * lanes)...);
-  }
-  (all_lanes{});
+  return shuffled(a, b, [](int i) { return i / 4 * 4 + i % 2 * 2 + 1 + i % 4 / 2 * lanes; });
 }
-/// The even quarters of a, then those of b; and the odd ones. For a single quarter: a, and b.
+/// The even quarters of a and then those of b; and the odd ones. Of registers with one quarter: a, and b.
 [[gnu::always_inline]] inline f32s even_quarters(f32s a, f32s b) noexcept {
-  return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, (I / 4 * 8 + I % 4)...);
-  }
-  (all_lanes{});
+  return shuffled(a, b, [](int i) { return i / 4 * 8 + i % 4; });
 }
 [[gnu::always_inline]] inline f32s odd_quarters(f32s a, f32s b) noexcept {
-  return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
-    return __builtin_shufflevector(a, b, (I / 4 * 8 + 4 + I % 4)...);
-  }
-  (all_lanes{});
+  return shuffled(a, b, [](int i) { return i / 4 * 8 + 4 + i % 4; });
 }
 
-/// The larger of two, lane by lane. V: the numbers that a register of 32-bit lanes holds, all of them not negative.
+/// The larger of two numbers, lane by lane. V: the type of the numbers in the registers, none of which is negative.
 template <class V>
 [[gnu::always_inline]] inline i32s larger_lanes(i32s a, i32s b) noexcept {
   V const x = __builtin_bit_cast(V, a), y = __builtin_bit_cast(V, b);
   return __builtin_bit_cast(i32s, x > y ? x : y);
 }
 
-/// The largest lane of each of `lanes` registers of non-negative numbers, in their order; V: as in larger_lanes, where
-/// numbers of 16 bits stay two in a lane. Overwrites them.
+/// The largest number of each of `lanes` registers, in the order of the registers, which are overwritten. V: as in
+/// larger_lanes; of numbers of 16 bits two stay in each lane.
 template <class V>
 [[gnu::always_inline]] inline i32s largest_of_each(i32s* v) noexcept {
   auto const fold = [](i32s a, i32s b, auto even, auto odd) __attribute__((always_inline)) {
@@ -163,7 +159,7 @@ template <int N>
   }
 }
 
-/// `v`, opaque: no sum that follows is fused with a product that `v` is, nor grouped with another.
+/// `v`, opaque as by exact::opaque: sums that follow are not fused with a product that `v` is, nor regrouped.
 [[gnu::always_inline]] inline f32s fenced(f32s v) noexcept {
 #if defined(__SSE__)
   asm("" : "+x"(v));
@@ -172,7 +168,7 @@ template <int N>
 #endif
   return v;
 }
-/// `v`, opaque in builds that may regroup sums (-ffast-math, -Ofast), as exact::grouped of one number.
+/// `v`, opaque in builds that may regroup sums, as by exact::grouped.
 [[gnu::always_inline]] inline f32s ungrouped(f32s v) noexcept {
 #if defined(__FAST_MATH__)
   return fenced(v);
@@ -181,8 +177,8 @@ template <int N>
 #endif
 }
 
-/// One stage of the Hadamard transform inside a register: sums and differences over a distance below its lanes. The
-/// products are exact: the sum is what is rounded, fused with them or not.
+/// One stage of the Hadamard transform inside a register: sums and differences of lanes that are Distance apart. The
+/// products are exact, so that it does not matter whether sums are fused with them.
 template <int Distance>
 [[gnu::always_inline]] inline f32s butterfly(f32s v) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {

@@ -5,9 +5,9 @@
 
 #include <cstdint>
 
-#include "loft/block/block_values.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
+#include "loft/number/minifloat.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft::detail {

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+# Compiles and runs the first program of a page, which has to say that there was no error:
+#   cmake -DPAGE=<page> -DFOLDER=<to build in> -P readme.cmake -- <compiler> <its options>
+file(READ "${PAGE}" page)
+if(NOT page MATCHES "```cpp\n([^`]*int main[^`]*)```")
+  message(FATAL_ERROR "${PAGE} has no program")
+endif()
+file(WRITE "${FOLDER}/readme.cpp" "${CMAKE_MATCH_1}")
+set(command "")
+set(found_separator FALSE)
+math(EXPR last "${CMAKE_ARGC} - 1")
+foreach(i RANGE ${last})
+  if(found_separator)
+    list(APPEND command "${CMAKE_ARGV${i}}")
+  elseif(CMAKE_ARGV${i} STREQUAL "--")
+    set(found_separator TRUE)
+  endif()
+endforeach()
+execute_process(COMMAND ${command} "${FOLDER}/readme.cpp" -o "${FOLDER}/readme" COMMAND_ERROR_IS_FATAL ANY)
+execute_process(COMMAND "${FOLDER}/readme" OUTPUT_VARIABLE said COMMAND_ERROR_IS_FATAL ANY)
+if(NOT said MATCHES "^no error: ")
+  message(FATAL_ERROR "the program of ${PAGE} says: ${said}")
+endif()

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// A pointer does not say how long it is, nor where the scales go.
+// expect: this is no quantized_view, which holds codes and scales
+#include <loft/tensor.hpp>
+
+int main() {
+#ifdef LOFT_FAIL
+  float* const out = nullptr;
+#else
+  loft::quantized_view<loft::mxfp4> const out{};
+#endif
+  loft::matrix_view<float const> const in{};
+  return loft::quantize(in, out, loft::operand<loft::mxfp4>{}) == loft::status::ok ? 0 : 1;
+}
