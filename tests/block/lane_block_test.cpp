@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// quantize_lanes of one lane on the CPU against quantize_block, and the arithmetic of ladder.hpp against the
+// quantize_lanes of one lane on the CPU against quantize_block, and the arithmetic of piecewise_linear.hpp against the
 // oracle of number formats. Several lanes: tests/device.
 #include <doctest/doctest.h>
 
@@ -147,11 +147,11 @@ TEST_CASE("one lane gives the codes and scales of quantize_block, for rules and 
   CHECK(differences<random, 32, float>({{}, {3, 5}, {}}, {{}, {4, 5}, {}}) > 300);  // the control: another seed
 }
 
-TEST_CASE("the ladder gives the code of every bfloat16, and of a sweep of floats, to nearest even") {
+TEST_CASE("the piecewise encoder gives the code of every bfloat16, and of a sweep of floats, to nearest even") {
   oracle::table const table{oracle::e2m1};
-  using ladder = detail::ladder<e2m1>;
+  using pieces = detail::piecewise_linear<e2m1>;
   auto const ordinal = [](float magnitude) {
-    return bit_cast<std::uint32_t>(ladder::nearest(magnitude)) - 0x4b00'0000u;
+    return bit_cast<std::uint32_t>(pieces::nearest(magnitude)) - 0x4b00'0000u;
   };
   long wrong = 0, cut = 0;
   for (std::uint32_t bits = 0; bits < 0x7f80; ++bits) {
@@ -182,7 +182,7 @@ std::uint32_t stochastic_nibbles(float const (&values)[8], float factor, std::ui
   return detail::stochastic_codes<e2m1, Bits, Centred, Short>(magnitudes, factor / 4, signs, random);
 }
 
-TEST_CASE("stochastic ladders give the code under every random word of 8 bits, and many of 16") {
+TEST_CASE("the stochastic piecewise encoder gives the code under every random word of 8 bits, and many of 16") {
   oracle::table const table{oracle::e2m1};
   std::mt19937 random{9};
   long wrong = 0, control = 0;

@@ -50,11 +50,17 @@ loft::status all_rows(view<bf16_t const> in, view<float const> floats, loft::qua
 loft::status all_others(view<bf16_t const> in, view<bf16_t> out, loft::quantized_view<loft::mxfp4> fp4,
                         loft::quantized_view<loft::square<loft::nvfp4, 16>> square, float* amax,
                         chip::norm_item<bf16_t> const* items, loft::norm_partial* norms) {
-  loft::status const results[] = {
-      both<nvfp4_square>(in, square, square),          chip::rotate(in, out, loft::hadamard<16>{}, {}),
-      chip::rotate(in, out, loft::hadamard<32>{}, {}), chip::rotate(in, out, loft::hadamard<128>{}, {}),
-      chip::dequantize(fp4, out, mxfp4{}, {}),         chip::tensor_amax(in, nvfp4{}, amax, {}),
-      chip::partial_norms(items, 146, 146, norms, {}), chip::quantize_with_norm(in, fp4, mxfp4{}, norms, {})};
+  loft::status const results[] = {both<nvfp4_square>(in, square, square),
+                                  chip::rotate(in, out, loft::hadamard<16>{}, {}),
+                                  chip::rotate(in, out, loft::hadamard<32>{}, {}),
+                                  chip::rotate(in, out, loft::hadamard<128>{}, {}),
+                                  chip::rotate_back(in, out, loft::hadamard<16>{}, {}),
+                                  chip::rotate_back(in, out, loft::hadamard<32>{}, {}),
+                                  chip::rotate_back(in, out, loft::hadamard<128>{}, {}),
+                                  chip::dequantize(fp4, out, mxfp4{}, {}),
+                                  chip::tensor_amax(in, nvfp4{}, amax, {}),
+                                  chip::partial_norms(items, 146, 146, norms, {}),
+                                  chip::quantize_with_norm(in, fp4, mxfp4{}, norms, {})};
   for (loft::status const s : results)
     if (s != loft::status::ok) return s;
   return loft::status::ok;

@@ -6,7 +6,6 @@
 // nvcc -std=c++20 -O2 -arch=sm_90 -Iinclude tests/gpu/gnmr.cu -o gnmr && ./gnmr
 // Exit code 0 where all agrees, 1 where something differs, 2 without a GPU.
 #include "loft/gpu/cuda.hpp"
-#include "loft/gpu/gnmr.hpp"
 
 #include <chrono>
 #include <span>

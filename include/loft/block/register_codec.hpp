@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that a lane holds in registers, and their codes as packed words, without a byte or a branch on the way.
-// Source: design decisions 7 to 13; the codes are those of block_codec.hpp, which serves what has no form here.
+// Source: design decisions 7 to 13; the codes are those of elements.hpp, which serves what has no form here.
 #ifndef LOFT_BLOCK_REGISTER_CODEC_HPP
 #define LOFT_BLOCK_REGISTER_CODEC_HPP
 
@@ -11,7 +11,7 @@
 #include "loft/array/random_words.hpp"
 #include "loft/block/block_values.hpp"
 #include "loft/block/elements.hpp"
-#include "loft/block/ladder.hpp"
+#include "loft/block/piecewise_linear.hpp"
 #include "loft/core/bits.hpp"
 #include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
@@ -117,67 +117,64 @@ LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format
 }
 
 template <class O>
-using drawn_rounding = given_rounding<std::remove_cvref_t<decltype(O{}.rounding)>>;
-/// True where the elements have a ladder that knows the operand's rounding.
+using given_rounding_of = given_rounding<rounding_of<O>>;
+/// True where the elements are encoded by piecewise_linear.hpp, which knows the operand's rounding.
 template <class O>
-inline constexpr bool climbs = has_ladder<typename O::format::element> && !requires {
-  typename O::format::alternative;
-}
-&&(std::is_same_v<drawn_rounding<O>, nearest_even> ||
-   (native::has_directed_rounding && ladder_bits<drawn_rounding<O>> != 0 &&
-    requires { typename std::remove_cvref_t<decltype(O{}.rounding)>::given_word; }));
+inline constexpr bool encodes_piecewise =
+    is_piecewise_linear<typename O::format::element> && !has_alternative<typename O::format> &&
+    (std::is_same_v<given_rounding_of<O>, nearest_even> ||
+     (native::has_directed_rounding && known_random_bits<given_rounding_of<O>> != 0 &&
+      makes_random_words<rounding_of<O>>));
 /// True where the machine converts two elements at once, to nearest even.
 template <class O>
-inline constexpr bool converts_pairs = native::has_pair_encode<typename O::format::element>&&
-                                           std::is_same_v<std::remove_cvref_t<decltype(O{}.rounding)>, nearest_even> &&
-                                       !requires {
-  typename O::format::alternative;
-};
+inline constexpr bool converts_pairs =
+    native::has_pair_encode<typename O::format::element>&& std::is_same_v<rounding_of<O>, nearest_even> &&
+    !has_alternative<typename O::format>;
+
+/// Puts a number of `Bits` bits into packed words at bit `at`; the places of it and of those behind it are zero.
+template <int Bits>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void put_bits(std::uint32_t* words, int at,
+                                                                std::uint32_t number) noexcept {
+  words[at / 32] |= number << at % 32;
+  if constexpr (32 % Bits != 0)
+    if (at % 32 + Bits > 32) words[at / 32 + 1] |= number >> (32 - at % 32);
+}
 
 /// The codes of `Count` floats that may differ from what the lane holds, in packed words, by the functions of
-/// block_codec.hpp.
+/// elements.hpp.
 template <class O, int Count, class V>
-LOFT_HOST_DEVICE constexpr void encode_words_by_span(V const& in, int first,
-                                                     code<typename O::format::scale> const& scale, int col,
-                                                     O const& how, tensor_scale t, std::uint64_t index,
-                                                     std::uint32_t* out) noexcept {
+LOFT_HOST_DEVICE constexpr void encode_words_by_element(V const& in, int first,
+                                                        code<typename O::format::scale> const& scale, int col,
+                                                        O const& how, tensor_scale t, std::uint64_t index,
+                                                        std::uint32_t* out) noexcept {
   using element = typename O::format::element;
   constexpr int bits = element::spec.bits();
   float values[Count] = {};
   for (int i = 0; i < Count; ++i) values[i] = in[first + i];
-  using rounding = std::remove_cvref_t<decltype(how.rounding)>;
+  using rounding = rounding_of<O>;
   rounding_word<rounding> words[has_random_words<rounding> ? Count : 1] = {};
   fill_rounding_words(how.rounding, index, Count, words);
   code<element> codes[Count] = {};
-  constexpr int alike = min(Count, factor_cols<typename O::format>);
-  for (int i = 0; i < Count; i += alike)
-    encode_by_scale<alike>(values + i, alike, scale, col + i, how, t, index + static_cast<std::uint64_t>(i),
-                           words + (has_random_words<rounding> ? i : 0), codes + i);
-  std::uint64_t pending = 0;
-  int held = 0;
-  for (int i = 0; i < Count; ++i) {
-    pending |= static_cast<std::uint64_t>(codes[i] & ((1u << bits) - 1)) << held;
-    held += bits;
-    if (held >= 32) {
-      *out++ = static_cast<std::uint32_t>(pending);
-      pending >>= 32;
-      held -= 32;
-    }
-  }
+  constexpr int sharing = min(Count, factor_cols<typename O::format>);
+  for (int i = 0; i < Count; i += sharing)
+    encode_by_scale<sharing>(values + i, sharing, scale, col + i, how, t, index + static_cast<std::uint64_t>(i),
+                             words + (has_random_words<rounding> ? i : 0), codes + i);
+  for (int i = 0; i < Count * bits / 32; ++i) out[i] = 0;
+  for (int i = 0; i < Count; ++i) put_bits<bits>(out, i * bits, codes[i] & ((1u << bits) - 1));
 }
 
-/// encode_words where the elements have a ladder.
+/// encode_words where encodes_piecewise<O>.
 template <class O, int Count, class V>
-LOFT_HOST_DEVICE constexpr void encode_words_by_ladder(V const& in, int first,
+LOFT_HOST_DEVICE constexpr void encode_words_piecewise(V const& in, int first,
                                                        code<typename O::format::scale> const& scale, int col,
                                                        O const& how, tensor_scale t,
                                                        [[maybe_unused]] std::uint64_t index,
                                                        std::uint32_t* out) noexcept {
   using format = typename O::format;
   using element = typename format::element;
-  constexpr int alike = min(Count, factor_cols<format>);
+  constexpr int sharing = min(Count, factor_cols<format>);
   bool const is_nan = is_nan_scale<format>(scale);
-  constexpr int random_bits = ladder_bits<drawn_rounding<O>>;
+  constexpr int random_bits = known_random_bits<given_rounding_of<O>>;
   // A power of two is left to the multiply-adds that follow; bfloat16 has its magnitudes already.
   constexpr bool folds = random_bits != 0 && is_power_of_two_format<typename format::scale> && !has_constant<O> &&
                          std::is_same_v<typename V::value_type, bf16_t>;
@@ -193,17 +190,17 @@ LOFT_HOST_DEVICE constexpr void encode_words_by_ladder(V const& in, int first,
     else return 0;
   }();
   for (int i = 0; i < Count; i += 8) {
-    if (i != 0 && i % alike == 0) factors = register_factors<O>(scale, t, col + i);
+    if (i != 0 && i % sharing == 0) factors = register_factors<O>(scale, t, col + i);
     float magnitudes[8] = {};
     for (int k = 0; k < 8; ++k) magnitudes[k] = magnitude(i + k);
     if constexpr (random_bits == 0) {
-      for (float& each : magnitudes) each = ladder<element>::nearest(each);
+      for (float& each : magnitudes) each = piecewise_linear<element>::nearest(each);
       out[i / 8] = is_nan ? 0u : gather_nibbles(magnitudes) | nibble_signs(in, first + i);
     } else {
       std::uint32_t signs[4] = {};
       for (int k = 0; k < 4; ++k) signs[k] = in.signs(first + i + 2 * k);
       constexpr float quarter = power_of_two(-element::spec.min_exponent() - 2);
-      std::uint32_t const codes = stochastic_codes<element, random_bits, is_centred<drawn_rounding<O>>, folds>(
+      std::uint32_t const codes = stochastic_codes<element, random_bits, is_centred<given_rounding_of<O>>, folds>(
           magnitudes, folds ? exact::multiply(factors.decode, quarter) : quarter, signs,
           random.words + i * random_bits / 32);
       out[i / 8] = is_nan ? 0u : codes;
@@ -219,13 +216,13 @@ LOFT_HOST_DEVICE constexpr void encode_words(V const& in, int first, code<typena
                                              std::uint32_t* out) noexcept {
   using format = typename O::format;
   using element = typename format::element;
-  constexpr int bits = element::spec.bits(), alike = min(Count, factor_cols<format>);
+  constexpr int bits = element::spec.bits(), sharing = min(Count, factor_cols<format>);
   static_assert(Count * bits % 32 == 0, "a lane's codes fill whole words");
   [[maybe_unused]] bool const is_nan = is_nan_scale<format>(scale);
   constexpr bool machine_has_it = converts_pairs<O> && bits == 4;
   if constexpr (!machine_has_it && has_pair_codes<element, typename V::value_type> &&
-                is_power_of_two_format<typename format::scale> && !has_constant<O> && climbs<O> &&
-                ladder_bits<drawn_rounding<O>> == 0) {
+                is_power_of_two_format<typename format::scale> && !has_constant<O> && encodes_piecewise<O> &&
+                known_random_bits<given_rounding_of<O>> == 0) {
     int const exponent = static_cast<int>(scale) - format::scale::spec.bias;
     bool const inside = exponent >= -119 && exponent <= 115;
     if (inside) {
@@ -233,30 +230,24 @@ LOFT_HOST_DEVICE constexpr void encode_words(V const& in, int first, code<typena
       return;
     }
   }
-  if constexpr (climbs<O> && !machine_has_it) {
-    encode_words_by_ladder<O, Count>(in, first, scale, col, how, t, index, out);
+  if constexpr (encodes_piecewise<O> && !machine_has_it) {
+    encode_words_piecewise<O, Count>(in, first, scale, col, how, t, index, out);
   } else if constexpr (converts_pairs<O>) {
     for (int i = 0; i < Count * bits / 32; ++i) out[i] = 0;
     auto factors = register_factors<O>(scale, t, col);
     for (int i = 0; i < Count; i += 2) {
-      if (i != 0 && i % alike == 0) factors = register_factors<O>(scale, t, col + i);
+      if (i != 0 && i % sharing == 0) factors = register_factors<O>(scale, t, col + i);
       float pair[2] = {in[first + i], in[first + i + 1]};
       for (float& value : pair) {
         if constexpr (has_constant<O>) value = exact::multiply(value, factors.encode);
         value = is_nan ? 0.0f : exact::multiply(value, factors.decode);
       }
       std::uint32_t const codes = native::encode_pair<element>(pair[0], pair[1]);
-      if constexpr (bits == 6) {
-        std::uint32_t const packed = (codes & 63u) | (codes >> 8 & 63u) << 6;
-        int const at = i * bits;
-        out[at / 32] |= packed << at % 32;
-        if (at % 32 > 20) out[at / 32 + 1] |= packed >> (32 - at % 32);
-      } else {
-        out[i * bits / 32] |= codes << i * bits % 32;
-      }
+      if constexpr (bits == 6) put_bits<12>(out, i * bits, (codes & 63u) | (codes >> 8 & 63u) << 6);
+      else put_bits<2 * bits>(out, i * bits, codes);
     }
   } else {
-    encode_words_by_span<O, Count>(in, first, scale, col, how, t, index, out);
+    encode_words_by_element<O, Count>(in, first, scale, col, how, t, index, out);
   }
 }
 

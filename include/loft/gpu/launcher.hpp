@@ -7,16 +7,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/gpu/detail/checks.hpp"
 #include "loft/gpu/detail/context.hpp"
+#include "loft/gpu/detail/gnmr.hpp"
 #include "loft/gpu/detail/grid.hpp"
 #include "loft/gpu/detail/norms.hpp"
 #include "loft/gpu/detail/rows.hpp"
-#include "loft/gpu/detail/start_quantize.hpp"
-#include "loft/gpu/detail/start_values.hpp"
+#include "loft/gpu/detail/start.hpp"
 #include "loft/gpu/detail/tiles.hpp"
 #include "loft/gpu/detail/values.hpp"
-#include "loft/gpu/gnmr.hpp"
 #include "loft/tensor/quantize.hpp"
 
 namespace loft::gpu {
@@ -54,8 +52,7 @@ struct launcher {
   template <class O, class T, ScaleLayout L>
   [[nodiscard]] static status quantize(matrix_view<T> in, quantized_view<typename O::format, L> out, O const& how,
                                        context const& where) noexcept {
-    using number = std::remove_const_t<T>;
-    matrix_view<number const> const from = in;
+    auto const from = read_only(in);
     if (status const s = check_quantize(from, out, how, where); s != status::ok) return s;
     if (in.rows == 0 || in.cols == 0) return status::ok;
     quantized_output<O, L> to{out, how, {}, where.seed};
@@ -72,8 +69,7 @@ struct launcher {
   [[nodiscard]] static status quantize_both(matrix_view<T> in, quantized_view<typename First::format, L> rows_out,
                                             First const& rows_how, quantized_view<typename Second::format, M> cols_out,
                                             Second const& cols_how, context const& where) noexcept {
-    using number = std::remove_const_t<T>;
-    matrix_view<number const> const from = in;
+    auto const from = read_only(in);
     constexpr bool tall = First::format::shape.rows > 1 || Second::format::shape.rows > 1;
     static_assert(
         !tall || (std::is_same_v<First, Second> && First::format::shape.rows == First::format::shape.cols &&
@@ -98,7 +94,7 @@ struct launcher {
     if (status const s = find_scale(transposed(from), two, second); s != status::ok) return s;
     if (status const s = pad<Device>(rows_out, where); s != status::ok) return s;
     if (status const s = pad<Device>(cols_out, where); s != status::ok) return s;
-    if constexpr (one_tile_serves<quantized_output<First, L>, quantized_output<Second, M>, number,
+    if constexpr (one_tile_serves<quantized_output<First, L>, quantized_output<Second, M>, std::remove_const_t<T>,
                                   Device::shared_limit>) {
       return launch_tiles<Device>(from, one, two, where);
     } else {
@@ -143,15 +139,13 @@ struct launcher {
   /// loft::tensor_amax on a GPU: `amax` is device memory.
   template <class O, class T>
   [[nodiscard]] static status tensor_amax(matrix_view<T> in, O const& how, float* amax, context const& where) noexcept {
-    using number = std::remove_const_t<T>;
     if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
     if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
     if (amax == nullptr) return status::null_pointer;
     if (!aligned(in.data) || !aligned(amax) || !aligned(where.seed)) return status::misaligned_pointer;
     if (status const s = Device::zero(amax, sizeof(float), where.stream); s != status::ok) return s;
     if (in.rows == 0 || in.cols == 0) return status::ok;
-    matrix_view<number const> const from = in;
-    return start_amax<Device>(from, amax, how, where);
+    return start_amax<Device>(read_only(in), amax, how, where);
   }
 
   /// Bytes of workspace for partial_norms: `chunks` is what plan_norms gave. The workspace is zero before its first use, and
@@ -188,7 +182,7 @@ struct launcher {
     int const level = norm_level(chunks);
     std::int64_t const blocks = (chunks >> level) + count;  // likewise
     norm_arguments<T> const a{items, count, level, out, counters, reinterpret_cast<double*>(counters + count)};
-    return run(take_norms<T>, blocks, norm_tuning::threads, 0, where, a);
+    return launch<Device>(take_norms<T>, blocks, 1, norm_tuning::threads, 0, where, a);
   }
 
   /// quantize, and partial_norm of the input as a by-product of the same read. in: contiguous, rows of whole blocks,
@@ -218,7 +212,8 @@ struct launcher {
     int const level = norm_level(chunks, norm_tuning::blocks_beside);
     norm_by_product<O, number> const a{
         {as_one_row(from), to}, level, norm, counters, reinterpret_cast<double*>(counters + 1)};
-    return run(quantize_rows_with_norm<O, number>, norm_blocks(total, level), norm_tuning::threads, 0, where, a);
+    return launch<Device>(quantize_rows_with_norm<O, number>, norm_blocks(total, level), 1, norm_tuning::threads, 0,
+                          where, a);
   }
 
   /// One step of all units: gnmr::step, the same units, report and decisions to the bit. One launch without a
@@ -236,7 +231,8 @@ struct launcher {
     if (m.count > 0 && (m.units == nullptr || m.norms == nullptr)) return status::null_pointer;
     if (!aligned(m.units) || !aligned(m.norms) || !aligned(m.risks) || !aligned(m.report))
       return status::misaligned_pointer;
-    return run(step_units<gnmr<History, Signals>, Norm>, 1, gnmr_tuning::threads, 0, where, controller, m);
+    return launch<Device>(step_units<gnmr<History, Signals>, Norm>, 1, 1, gnmr_tuning::threads, 0, where, controller,
+                          m);
   }
 
  private:
@@ -250,16 +246,7 @@ struct launcher {
     if (in.cols % Rotation::size != 0) return status::rotation_does_not_divide;
     if (!aligned(in.data) || !aligned(out.data) || !aligned(where.seed)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return status::ok;
-    matrix_view<U const> const from = in;
-    return start_rotate<Device, Inverse>(from, out, rotation, where);
-  }
-
-  template <class Kernel, class... Arguments>
-  static status run(Kernel kernel, std::int64_t blocks, int threads, int shared, context const& where,
-                    Arguments const&... arguments) noexcept {
-    if (blocks > 0x7fff'ffff) return status::extent_overflow;
-    return Device::launch(kernel, static_cast<unsigned>(blocks), static_cast<unsigned>(threads), shared, where.stream,
-                          arguments...);
+    return start_rotate<Device, Inverse>(read_only(in), out, rotation, where);
   }
 
   /// The tensor's scale: known on the host, or left in the workspace by kernels that run before.
@@ -269,15 +256,15 @@ struct launcher {
     if constexpr (has_tensor_scale<typename O::format>) {
       if (!needs_scale(to.how, where)) {
         if constexpr (requires { to.how.rule.amax; }) to.t = loft::detail::scale_for_amax<O>(to.how.rule.amax);
-        return Device::launch(store_number<float>, 1, 32, 0, where.stream, to.t.decode, to.view.tensor_scale);
+        return launch<Device>(store_number<float>, 1, 1, 32, 0, where, to.t.decode, to.view.tensor_scale);
       }
       auto* const memory = static_cast<scale_memory*>(where.workspace);
       auto* const computed = reinterpret_cast<float*>(&memory->amax);
       if (where.amax == nullptr)
         if (status const s = tensor_amax(in, to.how, computed, where); s != status::ok) return s;
       to.scale = &memory->scale;
-      return Device::launch(choose_tensor_scale<O>, 1, 32, 0, where.stream,
-                            where.amax != nullptr ? where.amax : computed, &memory->scale, to.view.tensor_scale);
+      float const* const amax = where.amax != nullptr ? where.amax : computed;
+      return launch<Device>(choose_tensor_scale<O>, 1, 1, 32, 0, where, amax, &memory->scale, to.view.tensor_scale);
     }
     return status::ok;
   }

@@ -104,7 +104,7 @@ LOFT_HOST_DEVICE inline bool dequantize_eight(std::uint32_t const* words, code<t
                                               int col, float tensor_decode, float* values) noexcept {
   using format = typename O::format;
   using element = typename format::element;
-  constexpr int alike = detail::min(8, detail::factor_cols<format>);
+  constexpr int sharing = detail::min(8, detail::factor_cols<format>);
   constexpr bool scaled_again = has_tensor_scale<format> || detail::has_constant<O>;
   bool small = false;
   if (detail::is_nan_scale<format>(scale)) {
@@ -129,9 +129,9 @@ LOFT_HOST_DEVICE inline bool dequantize_eight(std::uint32_t const* words, code<t
       decode_eight<element>(words, values);
       if constexpr (has_float_fields<element>) scale_eight(values, fields_exponent<element>);
     }
-    for (int first = 0; first < 8; first += alike) {
+    for (int first = 0; first < 8; first += sharing) {
       float const factor = detail::factor_of<format>(scale, col + first);
-      for (int i = first; i < first + alike; ++i) values[i] = exact::multiply(values[i], factor);
+      for (int i = first; i < first + sharing; ++i) values[i] = exact::multiply(values[i], factor);
     }
   }
   if constexpr (scaled_again) {

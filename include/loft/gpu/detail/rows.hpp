@@ -10,7 +10,6 @@
 #include "loft/block/quantize_lanes.hpp"
 #include "loft/gpu/detail/fragments.hpp"
 #include "loft/gpu/detail/grid.hpp"
-#include "loft/gpu/detail/output.hpp"
 
 namespace loft::gpu {
 

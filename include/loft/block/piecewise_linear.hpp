@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Codes of formats with few binades, as E2M1's, by multiply-adds and packed words alone: no table, no byte.
 // Source: design decisions 7 and 13; the codes are those of encode, under the same random words.
-#ifndef LOFT_BLOCK_LADDER_HPP
-#define LOFT_BLOCK_LADDER_HPP
+#ifndef LOFT_BLOCK_PIECEWISE_LINEAR_HPP
+#define LOFT_BLOCK_PIECEWISE_LINEAR_HPP
 
 #include <cstdint>
 #include <type_traits>
@@ -24,7 +24,7 @@ namespace loft::detail {
 /// True for formats of a sign and a magnitude whose magnitudes span three binades and end in the middle of the last, as
 /// E2M1's do: 0 to 2, 2 to 4, 4 to 6 in units of its least normal.
 template <Format F>
-inline constexpr bool has_ladder = requires {
+inline constexpr bool is_piecewise_linear = requires {
   requires F::spec.is_signed && !F::spec.twos_complement && F::spec.has_zero && F::spec.mantissa_bits == 1;
   requires F::spec.special == specials::none&& F::spec.max_exponent() == F::spec.min_exponent() + 2;
 };
@@ -33,7 +33,7 @@ inline constexpr bool has_ladder = requires {
 /// product clamped to [0, 1], exact because of that clamp; what was added before is a whole number wherever the next
 /// line starts, so each sum is exact but the one that rounds.
 template <Format F>
-struct ladder {
+struct piecewise_linear {
   static constexpr float step = power_of_two(-F::spec.min_exponent() - 1);
   static constexpr float whole = 0x1p23f;  ///< here the gap between floats is 1: a sum is rounded to an integer
 
@@ -65,11 +65,11 @@ LOFT_HOST_DEVICE constexpr std::uint32_t gather_halves(std::uint32_t const* code
 
 /// The random bits of a rounding that is known here, or 0.
 template <class R>
-inline constexpr int ladder_bits = 0;
+inline constexpr int known_random_bits = 0;
 template <int Bits>
-inline constexpr int ladder_bits<stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
+inline constexpr int known_random_bits<stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
 template <int Bits>
-inline constexpr int ladder_bits<truncated_stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
+inline constexpr int known_random_bits<truncated_stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
 template <class R>
 inline constexpr bool is_centred = false;
 template <int Bits>
@@ -173,7 +173,7 @@ LOFT_HOST_DEVICE inline std::uint32_t stochastic_codes(float const* magnitudes, 
 /// True where values of T in power-of-two blocks of F are encoded as pairs.
 template <Format F, class T>
 inline constexpr bool has_pair_codes = requires {
-  requires std::is_same_v<T, bf16_t> && native::has_bf16_pairs && has_ladder<F>;
+  requires std::is_same_v<T, bf16_t> && native::has_bf16_pairs && is_piecewise_linear<F>;
 };
 
 /// The codes of eight bfloat16 values, to nearest even, after division by 2^exponent. `exponent`: such that no value's

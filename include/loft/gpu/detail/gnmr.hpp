@@ -2,10 +2,10 @@
 // A step of GNMR on a GPU: units, norms and decisions stay in device memory, and nothing waits for the host. CUDA and
 // HIP. Source: gnmr.hpp, whose functions of one unit these kernels call; design sections 5 and 6.
 //
-// One block of threads takes the step, in one launch. A thread has a run of neighbouring units, so that what must
+// One block of threads takes the step, in one launch. A thread has neighbouring units, so that what must
 // happen in unit order, the choice among equal risks, is one prefix sum over threads.
-#ifndef LOFT_GPU_GNMR_HPP
-#define LOFT_GPU_GNMR_HPP
+#ifndef LOFT_GPU_DETAIL_GNMR_HPP
+#define LOFT_GPU_DETAIL_GNMR_HPP
 
 #include <cstdint>
 
@@ -34,11 +34,11 @@ struct gnmr_tuning {
 };
 
 /// The units of one thread: from `first` on, before `end`.
-struct gnmr_run {
+struct gnmr_range {
   std::int64_t first, end;
 };
 
-LOFT_HOST_DEVICE inline gnmr_run run_of_thread(std::int64_t count) noexcept {
+LOFT_HOST_DEVICE inline gnmr_range range_of_thread(std::int64_t count) noexcept {
   std::int64_t const each = detail::ceil_div(count, std::int64_t{gnmr_tuning::threads});
   std::int64_t const first = detail::min(each * thread_index(), count);
   return {first, detail::min(first + each, count)};
@@ -92,10 +92,10 @@ struct gnmr_seen {
 
 /// The first half of the step of a thread's units, and what all threads found.
 template <class Controller, class Norm>
-LOFT_HOST_DEVICE inline gnmr_seen observe_units(Controller const& controller, gnmr_memory<Norm> const& m, gnmr_run run,
-                                                std::uint64_t* shared) noexcept {
+LOFT_HOST_DEVICE inline gnmr_seen observe_units(Controller const& controller, gnmr_memory<Norm> const& m,
+                                                gnmr_range range, std::uint64_t* shared) noexcept {
   gnmr_seen seen;
-  for (std::int64_t i = run.first; i < run.end; ++i) {
+  for (std::int64_t i = range.first; i < range.end; ++i) {
     gnmr_unit& u = m.units[i];
     std::uint32_t const nonfinite = u.nonfinite;
     double const risk = m.risks != nullptr ? m.risks[i] : 0.0;
@@ -119,12 +119,12 @@ LOFT_HOST_DEVICE inline gnmr_seen observe_units(Controller const& controller, gn
 
 /// The places of this step. All threads take the same turns, each with a search of its own over one histogram.
 LOFT_HOST_DEVICE inline detail::gnmr_bound bound_of_block(
-    gnmr_unit const* units, gnmr_run run, gnmr_options const& o, detail::gnmr_search search,
+    gnmr_unit const* units, gnmr_range range, gnmr_options const& o, detail::gnmr_search search,
     std::int32_t (&histogram)[detail::gnmr_search::digits]) noexcept {
   while (!search.found) {
     for (int d = thread_index(); d < detail::gnmr_search::digits; d += gnmr_tuning::threads) histogram[d] = 0;
     sync_threads();
-    for (std::int64_t i = run.first; i < run.end; ++i) {
+    for (std::int64_t i = range.first; i < range.end; ++i) {
       std::uint64_t const key = detail::risk_key(units[i].risk);
       if (search.counts(key) && detail::is_candidate(units[i], o))
         atomic_add(reinterpret_cast<std::uint32_t*>(histogram + search.digit(key)), 1u);
@@ -138,15 +138,15 @@ LOFT_HOST_DEVICE inline detail::gnmr_bound bound_of_block(
 
 /// The second half of the step of a thread's units; gives the active ones and, above 32 bits, the evicted ones.
 template <class Norm>
-LOFT_HOST_DEVICE inline std::uint64_t decide_units(gnmr_memory<Norm> const& m, gnmr_run run, gnmr_options const& o,
+LOFT_HOST_DEVICE inline std::uint64_t decide_units(gnmr_memory<Norm> const& m, gnmr_range range, gnmr_options const& o,
                                                    detail::gnmr_bound bound, std::uint64_t* shared) noexcept {
   std::uint32_t ties = 0, now = 0, evicted = 0;
-  for (std::int64_t i = run.first; i < run.end; ++i) {
+  for (std::int64_t i = range.first; i < range.end; ++i) {
     gnmr_unit const& u = m.units[i];
     ties += detail::risk_key(u.risk) == bound.key && detail::is_candidate(u, o) ? 1u : 0u;
   }
   bound.ties -= static_cast<std::int64_t>(sum_before(ties, shared));
-  for (std::int64_t i = run.first; i < run.end; ++i) {
+  for (std::int64_t i = range.first; i < range.end; ++i) {
     gnmr_unit& u = m.units[i];
     bool const was_active = u.active;
     bool const active = detail::is_candidate(u, o) ? bound.has_place(detail::risk_key(u.risk)) : detail::is_new(u, o);
@@ -164,11 +164,11 @@ __global__ void __launch_bounds__(gnmr_tuning::threads, blocks_held(1))
   __shared__ std::uint64_t shared[gnmr_tuning::groups];
   __shared__ std::int32_t histogram[detail::gnmr_search::digits];
   gnmr_options const& o = controller.options();
-  gnmr_run const run = run_of_thread(m.count);
-  gnmr_seen const seen = observe_units(controller, m, run, shared);
+  gnmr_range const range = range_of_thread(m.count);
+  gnmr_seen const seen = observe_units(controller, m, range, shared);
   detail::gnmr_search const search{seen.some, seen.some ^ seen.all, seen.candidates, o.max_active};
-  detail::gnmr_bound const bound = bound_of_block(m.units, run, o, search, histogram);
-  std::uint64_t const paths = decide_units(m, run, o, bound, shared);
+  detail::gnmr_bound const bound = bound_of_block(m.units, range, o, search, histogram);
+  std::uint64_t const paths = decide_units(m, range, o, bound, shared);
   if (thread_index() != 0 || m.report == nullptr) return;
   gnmr_report report;
   report.triggered = static_cast<int>(seen.triggered);
