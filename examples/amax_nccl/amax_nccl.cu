@@ -53,9 +53,9 @@ struct shard {
   device::array<loft::bf16_t> values;
   device::array<float> amax{1};
   device::array<loft::norm_partial> norm{1};
-  loft::gpu::norm_item<loft::bf16_t> item;
+  loft::cuda::norm_item<loft::bf16_t> item;
   std::int64_t chunks;
-  device::array<loft::gpu::norm_item<loft::bf16_t>> list;
+  device::array<loft::cuda::norm_item<loft::bf16_t>> list;
   device::array<std::uint8_t> codes;
   device::array<scale> scales;
   device::array<float> tensor_scale{1};
@@ -84,8 +84,8 @@ struct shard {
 
   /// What this shard alone knows: the largest finite magnitude, and the sums of the norm.
   void look(Operand const& how) {
-    check(loft::cuda::norms(list.data, 1, chunks, norm.data, norm_where));
-    check(loft::cuda::tensor_amax(view(), amax.data, how, where));
+    check(loft::cuda::partial_norms(list.data, 1, chunks, norm.data, norm_where));
+    check(loft::cuda::tensor_amax(view(), how, amax.data, where));
   }
   void quantize(Operand const& how) { check(loft::cuda::quantize(view(), out, how, where)); }
 

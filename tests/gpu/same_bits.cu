@@ -14,6 +14,7 @@
 
 #include "../../examples/device_memory.hpp"
 #include "loft/block.hpp"
+#include "loft/block/describe.hpp"
 #include "loft/loft.hpp"
 
 using namespace loft;
