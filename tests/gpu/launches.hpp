@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "../../examples/device_memory.hpp"
-#include "loft/gpu/cuda.hpp"
+#include "loft/cuda.hpp"
 #include "loft/loft.hpp"
 
 namespace gpu_tests {

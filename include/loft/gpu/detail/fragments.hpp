@@ -37,6 +37,12 @@ template <class T>
   else return detail::decode_number<typename T::format>(x.bits());
 }
 
+template <class T>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t bits_of(T x) noexcept {
+  if constexpr (std::is_same_v<T, float>) return bit_cast<std::uint32_t>(x);
+  else return x.bits();
+}
+
 /// Values [first, first + N) of a fragment from the words that they fill in memory.
 template <class T, int N, int Count>
 LOFT_HOST_DEVICE inline void put_words(fragment<T, Count>& to, int first, std::uint32_t const* words) noexcept {
@@ -68,20 +74,13 @@ struct loaded_fragments {
   }
   /// The first `valid` values from (row, col) on, and zeros behind them. Wide: all or none, at a multiple of 16 bytes.
   template <bool Wide>
-  [[gnu::always_inline]] LOFT_HOST_DEVICE void load(int i, matrix_view<T const> in, std::int64_t row, std::int64_t col,
-                                                    int valid) noexcept {
+  LOFT_HOST_DEVICE void load(int i, matrix_view<T const> in, std::int64_t row, std::int64_t col, int valid) noexcept {
     clear(i);
     if constexpr (Wide) {
       if (valid > 0) load(i, &in(row, col));
     } else {
-      for (int k = 0; k < Count; ++k) {
-        if (k >= valid) continue;
-        T const number = in(row, col + k);
-        std::uint32_t bits = 0;
-        if constexpr (std::is_same_v<T, float>) bits = bit_cast<std::uint32_t>(number);
-        else bits = number.bits();
-        words[i][k / in_word] |= bits << k % in_word * (32 / in_word);
-      }
+      for (int k = 0; k < Count; ++k)
+        if (k < valid) words[i][k / in_word] |= bits_of(in(row, col + k)) << k % in_word * (32 / in_word);
     }
   }
   [[gnu::always_inline]] LOFT_HOST_DEVICE void clear(int i) noexcept {
