@@ -147,8 +147,9 @@ quantized<typename Operand::format> on_host(std::vector<loft::bf16_t> const& ten
   result.codes.resize(static_cast<std::size_t>(loft::codes_bytes<format>(rows, cols)));
   result.scales.resize(static_cast<std::size_t>(loft::scale_count<format>(rows, cols)));
   result.tensor_scales.resize(1);
-  check(loft::quantize(loft::matrix_view<loft::bf16_t const>{tensor.data(), rows, cols, cols},
-                       {result.codes.data(), result.scales.data(), result.tensor_scales.data(), rows, cols}, how));
+  loft::quantized_view<format> const out{result.codes.data(), result.scales.data(), result.tensor_scales.data(), rows,
+                                         cols};
+  check(loft::quantize(loft::matrix_view<loft::bf16_t const>{tensor.data(), rows, cols, cols}, out, how));
   result.nonfinite = loft::partial_norm(tensor.data(), rows * cols).nonfinite;
   return result;
 }

@@ -137,12 +137,12 @@ void decode(char const* what, Operand const& how) {
     auto const coded = answer_of<Layout>(matrix_view<float const>{values.data(), e.rows, e.cols, e.cols}, how);
     float scale = coded.tensor_scale;
     std::vector<float> floats(values.size());
-    quantized_view<format const> const host{coded.codes.data(), coded.scales.data(), &scale, e.rows, e.cols};
+    quantized_view<format const, Layout> const host{coded.codes.data(), coded.scales.data(), &scale, e.rows, e.cols};
     if (dequantize(host, matrix_view<float>{floats.data(), e.rows, e.cols, e.cols}, how) != status::ok) std::exit(1);
     device::array<code<typename format::scale>> const scales(coded.scales);
     device::array<std::uint8_t> const codes(coded.codes);
     device::array<float> const tensor_scale(&scale, 1);
-    quantized_view<format const> const in{codes.data, scales.data, tensor_scale.data, e.rows, e.cols};
+    quantized_view<format const, Layout> const in{codes.data, scales.data, tensor_scale.data, e.rows, e.cols};
     image parts;
     std::int64_t const at = parts.add(e.rows * e.cols * static_cast<std::int64_t>(sizeof(T)), 256, 0);
     name_case(what, e, memory_shapes[0]);
