@@ -20,9 +20,9 @@ SLACK = 1.15
 # clang's optimiser may decline to unroll a loop that asks for it: the numbers of the table show what that costs.
 WARNINGS = ["-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Wshadow", "-Werror", "-Wno-pass-failed"]
 # What the names of kernels are told without: the usual arguments of templates.
-SHORTER = (("(anonymous namespace)::", ""), ("loft::", ""), ("launch::", ""), ("void ", ""), (", (nonfinite)0", ""),
-           (", no_rotation", ""), (", row_major, 128", ""),
-           (", row_major, 64", ", 64 rows"),(", row_major", ""), ("minifloat<bf16>", "bf16_t"), ("minifloat<fp16>", "fp16_t"),
+SHORTER = (("(anonymous namespace)::", ""), ("loft::", ""), ("gpu::", ""), ("void ", ""), (", (nonfinite)0", ""),
+           (", no_rotation", ""), (", no_output", ""), (", 128>(", ">("), (", 64>(", ", 64 rows>("), (", row_major", ""),
+           ("minifloat<bf16>", "bf16_t"), ("minifloat<fp16>", "fp16_t"), ("quantized_output<", "output<"),
            ("basic_stochastic<stochastic_word<8>, philox4x32<10> >", "stochastic<8>"),
            ("basic_two_level<0, false>", "two_level"))
 # An instruction of AMD's assembly. What follows a function's end is padding.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The main kernels of launch/, one call each, in the dialect of the compiler: HIP's under clang -x hip, or where
+// The main kernels of gpu/, one call each, in the dialect of the compiler: HIP's under clang -x hip, or where
 // LOFT_HIP_DIALECT is defined; else CUDA's.
 #if defined(__HIP__) || defined(LOFT_HIP_DIALECT)
 #include "loft/hip.hpp"

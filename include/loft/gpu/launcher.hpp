@@ -38,7 +38,7 @@ struct launcher {
   static constexpr std::int64_t workspace_bytes() noexcept {
     return has_tensor_scale<typename O::format> ? static_cast<std::int64_t>(sizeof(scale_memory)) : 0;
   }
-  /// Of quantize_both.
+  /// Bytes of workspace that quantize_both needs for these operands.
   template <class First, class Second>
   static constexpr std::int64_t workspace_bytes() noexcept {
     return workspace_bytes<First>() + workspace_bytes<Second>();
@@ -103,8 +103,7 @@ struct launcher {
     }
   }
 
-  /// loft::dequantize on a GPU, to float, bfloat16 or half: the float of loft::dequantize, rounded once more to nearest
-  /// even for the other two.
+  /// loft::dequantize on a GPU, the same bits: to float, or rounded once more, to nearest even, to bfloat16 or half.
   template <class O, class B, ScaleLayout L, class T>
   [[nodiscard]] static status dequantize(quantized_view<B, L> in, matrix_view<T> out, O const& how,
                                          context const& where) noexcept {
@@ -180,7 +179,7 @@ struct launcher {
     if (status const s = check_workspace(where, norm_workspace_bytes(count, chunks)); s != status::ok) return s;
     auto* const counters = static_cast<norm_counters*>(where.workspace);
     int const level = norm_level(chunks);
-    std::int64_t const blocks = (chunks >> level) + count;  // likewise
+    std::int64_t const blocks = (chunks >> level) + count;  // at least as many as there are
     norm_arguments<T> const a{items, count, level, out, counters, reinterpret_cast<double*>(counters + count)};
     return launch<Device>(take_norms<T>, blocks, 1, norm_tuning::threads, 0, where, a);
   }
@@ -249,7 +248,8 @@ struct launcher {
     return start_rotate<Device, Inverse>(read_only(in), out, rotation, where);
   }
 
-  /// The tensor's scale: known on the host, or left in the workspace by kernels that run before.
+  /// Finds the tensor's scale: on the host where the amax is known there, else by kernels that run before and leave it in
+  /// the workspace.
   template <class O, class T, ScaleLayout L>
   static status find_scale(matrix_view<T const> in, quantized_output<O, L>& to, context const& where) noexcept {
     to.t = loft::detail::constant_of<O>();

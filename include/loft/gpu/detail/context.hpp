@@ -72,7 +72,7 @@ status check_workspace(context<Stream> const& where, std::int64_t bytes) noexcep
   return detail::is_multiple(where.workspace, 16) ? status::ok : status::misaligned_pointer;
 }
 
-/// The values of lanes that exchange: a run of a rotation, or what one lane has.
+/// The neighbours that lanes work on together: a run of a rotation, or what one lane has.
 template <int Size, int Count>
 inline constexpr std::int64_t lanes_of = Size > Count ? Size : Count;
 
@@ -88,7 +88,7 @@ template <class T>
 matrix_view<T> as_one_row(matrix_view<T> m) noexcept {
   return {m.data, 1, m.rows * m.cols, m.rows * m.cols};
 }
-/// Contiguous rows of two tensors become one long row. in: no block and no run crosses the end of a row.
+/// Makes contiguous rows of two tensors one long row. in: no block and no run crosses the end of a row.
 template <class T, class U>
 void flatten(matrix_view<T>& in, matrix_view<U>& out) noexcept {
   if (!is_contiguous(in) || !is_contiguous(out)) return;
@@ -108,7 +108,7 @@ inline row_grid grid_for(std::int64_t rows, std::int64_t cols, std::int64_t widt
   return {rows, cols, static_cast<std::uint32_t>(loft::detail::min<std::int64_t>(chunks, 0xffff'ffff))};
 }
 
-/// True where the tensor's scale is made on the device.
+/// True where kernels compute the tensor's scale on the device.
 template <class O, class Stream>
 bool needs_scale(O const& how, context<Stream> const& where) noexcept {
   return has_tensor_scale<typename O::format> && (!loft::detail::knows_amax(how) || where.amax != nullptr);

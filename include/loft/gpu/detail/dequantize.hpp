@@ -15,7 +15,7 @@
 
 namespace loft::gpu {
 
-/// The words of eight codes that start at a byte, of which `bytes` are there. Wide: all, in words.
+/// Loads eight codes that start at a byte, of which `bytes` bytes are in the tensor. Wide: all are, at a whole word.
 template <Format F, bool Wide>
 LOFT_HOST_DEVICE inline void load_eight(std::uint8_t const* codes, int bytes, std::uint32_t* words) noexcept {
   constexpr int all = F::spec.bits();
@@ -147,7 +147,7 @@ struct dequantize_arguments {
   quantized_view<typename O::format const, L> in;
   matrix_view<T> out;
   O how;
-  std::uint64_t const* seed;  ///< null, or for with_seed
+  std::uint64_t const* seed;  ///< as quantized_output has it
   float tensor_decode;        ///< where the format has no tensor scale
   row_grid grid;
 };

@@ -66,7 +66,7 @@ struct loaded_fragments {
   static constexpr int count = Count;
   static constexpr bool is_rotated = false;
   static constexpr int in_word = 4 / static_cast<int>(sizeof(T)), size = Count / in_word;
-  std::uint32_t words[N][size];
+  std::uint32_t words[N][size] = {};
 
   /// in: an address that is a multiple of 16.
   [[gnu::always_inline]] LOFT_HOST_DEVICE void load(int i, T const* from) noexcept {

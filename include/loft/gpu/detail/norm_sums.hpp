@@ -14,7 +14,7 @@
 namespace loft::gpu {
 
 /// 32 lanes have a chunk of the order by themselves, and after it others: `groups` of them, a block of threads, walk
-/// over a run of chunks side by side and meet at its end alone. A lane holds what a lane of a quantizer holds.
+/// over neighbouring chunks side by side and meet after the last. A lane holds what a lane of quantize_rows holds.
 struct norm_tuning {
   static constexpr int lanes = 32, threads = row_tuning::threads, groups = threads / lanes;
   static constexpr int values = row_tuning::values, step = lanes * values, rounds = norm_order::chunk / step;

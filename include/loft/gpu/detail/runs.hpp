@@ -26,7 +26,7 @@ struct run_tuning {
 template <class Rotation, int Count>
 inline constexpr bool lanes_hold = (Rotation::size & (Rotation::size - 1)) == 0 && Rotation::size / Count <= 32;
 
-/// The threads of a block as a team.
+/// The threads of a block as the team of hadamard.hpp.
 struct block_team {
   static constexpr int size = run_tuning::threads;
   LOFT_HOST_DEVICE int rank() const noexcept { return thread_index(); }
@@ -51,7 +51,7 @@ LOFT_HOST_DEVICE inline void load_runs(float* runs, matrix_view<T const> in, std
         i < inside ? detail::apply_nonfinite<Policy>(to_register_float(from[i * in.col_stride])) : 0.0f;
   sync_threads();
 }
-/// The same, rotated.
+/// Loads those values and rotates them.
 template <int Count, class O, class T>
 LOFT_HOST_DEVICE inline void load_rotated(float* runs, matrix_view<T const> in, std::int64_t row, std::int64_t col,
                                           O const& how) noexcept {
@@ -89,7 +89,7 @@ __global__ void __launch_bounds__(run_tuning::threads) rotate_runs(rotate_argume
     a.out(place.row, place.col + i) = static_cast<T>(runs[detail::team_place(i)]);
 }
 
-/// find_amax for such rotations.
+/// find_amax for rotations whose runs a team holds.
 template <class O, class T>
 __global__ void __launch_bounds__(run_tuning::threads) find_amax_of_runs(amax_arguments<O, T> const a) {
   constexpr int count = team_values<detail::rotation_size<O>>;
@@ -207,7 +207,7 @@ LOFT_HOST_DEVICE inline void choose_scales_of_runs(run_arguments<O, T, L> const&
   sync_threads();
 }
 
-/// Blocks of several rows.
+/// Blocks of several rows: their scales, and then their codes row by row.
 template <class O, class T, ScaleLayout L>
 LOFT_HOST_DEVICE inline void quantize_rows_of_runs(run_arguments<O, T, L> const& a, float* runs, O const& how,
                                                    tensor_scale t, std::int64_t top, std::int64_t col) noexcept {
@@ -250,7 +250,7 @@ template <class O>
 inline constexpr int decoded_values =
     team_values<detail::least_common_multiple(detail::rotation_size<O>, O::format::shape.cols)>;
 
-/// dequantize_rows for such rotations.
+/// dequantize_rows for rotations whose runs a team holds.
 template <class O, class T, class L>
 __global__ void __launch_bounds__(run_tuning::threads) dequantize_runs(dequantize_arguments<O, T, L> const a) {
   using format = typename O::format;

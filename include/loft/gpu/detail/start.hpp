@@ -26,7 +26,7 @@ status launch(Kernel kernel, std::int64_t across, std::int64_t down, int threads
                         where.stream, arguments...);
 }
 
-/// Zeros in the places of a layout that no block has.
+/// Zeroes the places of a layout that belong to no block.
 template <class Device, class B, ScaleLayout L, class Stream>
 status pad(quantized_view<B, L> out, context<Stream> const& where) noexcept {
   using grid_type = loft::detail::scale_grid<B, L>;
@@ -65,8 +65,8 @@ status launch_runs(matrix_view<T const> in, quantized_output<O, L> to, context<S
   return launch<Device>(quantize_runs<O, T, L>, across, down, run_tuning::threads, shared, where, a);
 }
 
-/// One output, by tiles where they hold whole runs of the rotation, else by teams: those take runs of any length, but
-/// do not hold groups of corrected scales together.
+/// One output, by tiles where they hold whole runs of the rotation, else by teams, which take runs of any length but do
+/// not correct scales.
 template <class Device, class O, ScaleLayout L, class T, class Stream>
 status launch_any(matrix_view<T const> in, quantized_output<O, L> const& to, context<Stream> const& where) noexcept {
   using format = typename O::format;
@@ -88,7 +88,7 @@ constexpr std::int64_t turns_for(std::int64_t rows, std::int64_t chunks) noexcep
   return loft::detail::clamp<std::int64_t>(loft::detail::min(rows * chunks / 4096, chunks), 1, 4);
 }
 
-/// One output, by rows of whole blocks. in: what rows_serve says yes to.
+/// One output, by rows of whole blocks. in: views for which rows_serve is true.
 template <class Device, class O, ScaleLayout L, class T, class Stream>
 status launch_rows(matrix_view<T const> in, quantized_output<O, L> to, context<Stream> const& where) noexcept {
   constexpr int count = row_fragment<O>;
@@ -181,7 +181,7 @@ status start_rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const&
   }
 }
 
-/// in: an amax that is 0.
+/// The largest finite magnitude. in: an amax that is 0.
 template <class Device, class O, class T, class Stream>
 status start_amax(matrix_view<T const> in, float* amax, O const& how, context<Stream> const& where) noexcept {
   auto* const word = reinterpret_cast<std::uint32_t*>(amax);

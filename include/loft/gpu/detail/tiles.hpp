@@ -44,7 +44,7 @@ LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, qua
   tensor_scale const t = to.scale_of_tensor();
   int const lines_inside = static_cast<int>(detail::min<std::int64_t>(source.lines, to.view.rows - top));
   auto at = cursor_of(source, to.view, top, left);
-  // Of short pieces of work, two hide each other's waits.
+  // Two short iterations side by side hide each other's waits.
   [[maybe_unused]] constexpr int together = O::format::element::spec.bits() > 6 ? 2 : 1;
 #if defined(__clang__)
 #pragma unroll 1  // clang does not unroll loops of unknown length in which lanes exchange
@@ -82,8 +82,8 @@ LOFT_HOST_DEVICE inline void encode_lines(S const& source, tile_lines<Down, Coun
       return Down ? table.scales[place * table_type::across + line / wide]
                   : table.scales[line / tall * table_type::across + place];
     };
-    auto const result = detail::encode_prepared<O, Count>(values, lines.first % wide * (Count < wide ? 1 : 0), how, t,
-                                                          at.index, scale_for);
+    auto const result =
+        detail::encode_prepared<O, Count>(values, Count < wide ? lines.first % wide : 0, how, t, at.index, scale_for);
     if (line < lines_inside && at.valid != 0) at.store(result);
     if constexpr (Transposes) waiting.template put<Count>(line, lines.first, result.words);
     at.go_down(lines.step);
@@ -105,19 +105,17 @@ template <class First, class Second>
 inline constexpr bool transposes_codes = false;
 template <class O, ScaleLayout Rows, ScaleLayout Cols>
 inline constexpr bool transposes_codes<quantized_output<O, Rows>, quantized_output<O, Cols>> =
-    block_rows<O> > 1 && !Cols::repeats_rows &&
-    !detail::has_random_words<std::remove_cvref_t<decltype(O{}.rounding)>> && 32 % O::format::element::spec.bits() == 0;
+    block_rows<O> > 1 && !Cols::repeats_rows && !detail::has_random_words<detail::rounding_of<O>> &&
+    32 % O::format::element::spec.bits() == 0;
 
 /// The shared memory of a tile of so many rows, with what lies behind it.
 template <class First, class Second, class T, int Rows>
 inline constexpr int tile_bytes = [] {
   using one = typename operand_of<First>::type;
   constexpr int cols = tile_tuning::cols, alone = staged_tile<T, Rows, cols>::bytes;
+  constexpr bool transposes = transposes_codes<First, Second>;
   if constexpr (block_rows<one> == 1) return alone;
-  else {
-    return alone + block_table<one, Rows, cols>::bytes +
-           (transposes_codes<First, Second> ? transposed_codes<one, Rows, cols>::bytes : 0);
-  }
+  else return alone + block_table<one, Rows, cols>::bytes + (transposes ? transposed_codes<one, Rows, cols>::bytes : 0);
 }();
 
 /// The rows of a tile where a block of threads may have `Limit` bytes of shared memory.

@@ -57,7 +57,7 @@ struct rotate_arguments {
   matrix_view<T const> in;
   matrix_view<T> out;
   Rotation rotation;
-  std::uint64_t const* seed;  ///< null, or for with_seed
+  std::uint64_t const* seed;  ///< as quantized_output has it
   row_grid grid;
 };
 
@@ -92,13 +92,13 @@ template <class O, class T>
 struct amax_arguments {
   matrix_view<T const> in;
   O how;
-  std::uint64_t const* seed;  ///< null, or for with_seed
+  std::uint64_t const* seed;  ///< as quantized_output has it
   std::uint32_t* amax;        ///< float bits, 0 before
   row_grid grid;
 };
 
-/// The largest finite magnitude after rotation. Integers that order like the floats: the order of the threads is
-/// nothing.
+/// The largest finite magnitude after rotation. The bits of magnitudes order like the magnitudes, and the largest of
+/// them does not depend on the order of the threads.
 template <class O, class T, bool Wide>
 __global__ void __launch_bounds__(value_tuning::threads) find_amax(amax_arguments<O, T> const a) {
   constexpr int count = value_tuning::amax_values, rounds = value_tuning::amax_rounds, width = 32;
@@ -142,13 +142,13 @@ __global__ void choose_tensor_scale(float const* amax, tensor_scale* scale, floa
   *decode = t.decode;
 }
 
-/// A number that the host knows to its place in device memory.
+/// Writes a number that the host knows to device memory.
 template <class Number>
 __global__ void store_number(Number number, Number* to) {
   if (thread_index() == 0) *to = number;
 }
 
-/// Zeroes the places of a layout that no scale has.
+/// Zeroes the places of a layout that belong to no block.
 template <class B, class L>
 __global__ void pad_scales(quantized_view<B, L> out) {
   detail::scale_grid<B, L> const grid{out.rows, out.cols};
