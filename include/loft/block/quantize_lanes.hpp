@@ -30,7 +30,7 @@ struct lane_codes {
 
 namespace detail {
 
-/// True where a rotation has its change of signs for pairs of bfloat16, and a run is whole pairs.
+/// True where a rotation can change the signs of pairs of bfloat16, and a run is whole pairs.
 template <class R>
 inline constexpr bool has_pairs = requires(R const rotation, std::uint32_t* pairs) {
   requires R::size % 2 == 0;
@@ -190,8 +190,10 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_prepar
 /// those of quantize_block, or of quantize where a rule corrects scales (ms_eden). For formats and rules that look at
 /// more than a maximum (hif4, double_nvfp4, quest_scale) a lane holds whole blocks.
 template <Operand O, int Count, LaneGroup G, class T>
-LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(
-    T const (&values)[Count], O const& how, tensor_scale t, std::uint64_t first_index, G const& group) noexcept {
+LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(T const (&values)[Count], O const& how,
+                                                                                tensor_scale t,
+                                                                                std::uint64_t first_index,
+                                                                                G const& group) noexcept {
   using format = typename O::format;
   constexpr int cols = format::shape.cols;
   static_assert(format::shape.rows == 1, "quantize_lanes: blocks of one row");
