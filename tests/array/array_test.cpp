@@ -155,7 +155,7 @@ long amax_mismatches(std::vector<T> const& values) {
   auto const compare = [&]<int N>(std::integral_constant<int, N>) {
     std::uint32_t amax[64];
     for (int count : {N, 3 * N, 16 * N, 16 * N + N / 2, 37 * N + 1}) {
-      detail::amax_of_runs<N>(values.data(), count, amax);
+      detail::amax_of_groups<N>(values.data(), count, amax);
       for (int b = 0; b * N < count; ++b) {
         std::uint32_t expected = 0;
         for (int i = b * N; i < count && i < (b + 1) * N; ++i)
