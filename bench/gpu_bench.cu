@@ -92,7 +92,7 @@ struct quantized {
     scales.fill(device::poison);
     factor.fill(device::poison);
   }
-  quantized_view<format> view() { return {codes.data, scales.data, factor.data, size.rows, size.cols}; }
+  quantized_view<format, Layout> view() { return {codes.data, scales.data, factor.data, size.rows, size.cols}; }
 
   /// True where it holds what the host makes of the input.
   template <class T>
@@ -100,13 +100,13 @@ struct quantized {
     std::vector<std::uint8_t> want(static_cast<std::size_t>(codes.size));
     std::vector<scale> want_scales(static_cast<std::size_t>(scales.size));
     float factor_wanted = 0;
-    quantized_view<format> const out{want.data(), want_scales.data(), &factor_wanted, size.rows, size.cols};
+    quantized_view<format, Layout> const out{want.data(), want_scales.data(), &factor_wanted, size.rows, size.cols};
     std::atomic<bool> good{true};
     on_all_cores(size.rows, std::max(128, format::shape.rows), [&](std::int64_t first, std::int64_t count) {
       float own = 0;
       auto part = out;
       part.tensor_scale = &own;
-      if (loft::quantize<Operand>(in, part, how, Layout{}, row_range{first, count}) != status::ok) good = false;
+      if (loft::quantize(in, part, how, row_range{first, count}) != status::ok) good = false;
       if (first == 0) factor_wanted = own;
     });
     auto const got = codes.download();
@@ -171,11 +171,11 @@ void rows(char const* name, shape s, Operand how = {}) {
       in = new tensor<T>(s, 17);
       out = new quantized<Operand, Layout>(s);
       of = at(name, s);
-      require(gpu::quantize<Operand>(in->view(), out->view(), how, {}, Layout{}), name);
+      require(chip::quantize(in->view(), out->view(), how, {}), name);
       if (checks && !out->equals_host(in->host_view(), how)) return state.SkipWithError("differs from the host");
     }
     time_launches(state, s.rows * s.cols * static_cast<std::int64_t>(sizeof(T)) + out->bytes(),
-                  [&] { require(gpu::quantize<Operand>(in->view(), out->view(), how, {}, Layout{}), name); });
+                  [&] { require(chip::quantize(in->view(), out->view(), how, {}), name); });
   });
 }
 
@@ -186,7 +186,7 @@ void both(char const* name, shape s, Operand how = {}) {
     static quantized<Operand>*out = nullptr, *across = nullptr;
     static std::string of;
     auto const launch = [&] {
-      require(gpu::quantize_both<Operand, Operand>(in->view(), out->view(), how, across->view(), how, {}), name);
+      require(chip::quantize_both(in->view(), out->view(), how, across->view(), how, {}), name);
     };
     if (of != at(name, s)) {
       delete in;
@@ -212,7 +212,7 @@ void rotation(char const* name, shape s, Rotation r = {}) {
     static device::array<bf16_t>* out = nullptr;
     static std::string of;
     auto const launch = [&] {
-      require(gpu::rotate(in->view(), matrix_view<bf16_t>{out->data, s.rows, s.cols, s.cols}, r, {}), name);
+      require(chip::rotate(in->view(), matrix_view<bf16_t>{out->data, s.rows, s.cols, s.cols}, r, {}), name);
     };
     if (of != at(name, s)) {
       delete in;
@@ -247,8 +247,7 @@ void decode_to_bf16(char const* name, shape s, Operand how = {}) {
     static device::array<bf16_t>* out = nullptr;
     static std::string of;
     auto const launch = [&] {
-      require(gpu::dequantize<Operand>(in->view(), matrix_view<bf16_t>{out->data, s.rows, s.cols, s.cols}, how, {}),
-              name);
+      require(chip::dequantize(in->view(), matrix_view<bf16_t>{out->data, s.rows, s.cols, s.cols}, how, {}), name);
     };
     if (of != at(name, s)) {
       delete in;
@@ -257,7 +256,7 @@ void decode_to_bf16(char const* name, shape s, Operand how = {}) {
       in = new quantized<Operand>(s);
       out = new device::array<bf16_t>(s.rows * s.cols);
       of = at(name, s);
-      require(gpu::quantize<Operand>(values.view(), in->view(), how, {}), name);
+      require(chip::quantize(values.view(), in->view(), how, {}), name);
       launch();
       auto const got = out->download();
       std::atomic<bool> good{true};
@@ -280,8 +279,8 @@ void norms(std::string const& name, std::vector<std::int64_t> const& sizes) {
   add(name, [=](benchmark::State& state) {
     struct list {
       std::vector<device::array<bf16_t>> data;
-      std::vector<gpu::norm_item<bf16_t>> items;
-      device::array<gpu::norm_item<bf16_t>> device_items;
+      std::vector<chip::norm_item<bf16_t>> items;
+      device::array<chip::norm_item<bf16_t>> device_items;
       device::array<norm_partial> out;
       device::array<unsigned char> workspace;
       std::int64_t chunks, elements = 0;
@@ -293,18 +292,19 @@ void norms(std::string const& name, std::vector<std::int64_t> const& sizes) {
           items.push_back({data.back().data, count, 0});
           elements += count;
         }
-        chunks = gpu::plan_norms(items.data(), static_cast<int>(items.size()));
+        chunks = chip::plan_norms(items.data(), static_cast<int>(items.size()));
         device_items.upload(items);
-        workspace = device::array<unsigned char>(gpu::norm_workspace_bytes(static_cast<int>(items.size()), chunks), 0);
+        workspace = device::array<unsigned char>(chip::norm_workspace_bytes(static_cast<int>(items.size()), chunks), 0);
       }
     };
     static list* in = nullptr;
     static std::string of;
     auto const launch = [&] {
-      gpu::context where;
+      chip::context where;
       where.workspace = in->workspace.data;
       where.workspace_bytes = in->workspace.size;
-      require(gpu::norms(in->device_items.data, static_cast<int>(in->items.size()), in->chunks, in->out.data, where),
+      require(chip::partial_norms(in->device_items.data, static_cast<int>(in->items.size()), in->chunks, in->out.data,
+                                  where),
               "norms");
     };
     if (of != name) {
@@ -337,10 +337,10 @@ void rows_with_norm(char const* name, shape s, Operand how = {}) {
     static device::array<norm_partial>* norm = nullptr;
     static std::string of;
     auto const launch = [&] {
-      gpu::context where;
+      chip::context where;
       where.workspace = workspace->data;
       where.workspace_bytes = workspace->size;
-      require(gpu::quantize_with_norm<Operand>(in->view(), out->view(), how, norm->data, where), name);
+      require(chip::quantize_with_norm(in->view(), out->view(), how, norm->data, where), name);
     };
     if (of != at(name, s)) {
       delete in;
@@ -349,7 +349,7 @@ void rows_with_norm(char const* name, shape s, Operand how = {}) {
       out = new quantized<Operand>(s);
       norm = new device::array<norm_partial>(1);
       workspace = new device::array<unsigned char>(
-          gpu::norm_workspace_bytes(1, s.rows * s.cols / norm_order::chunk + 1) + 64, 0);
+          chip::norm_workspace_bytes(1, s.rows * s.cols / norm_order::chunk + 1) + 64, 0);
       of = at(name, s);
       launch();
       norm_partial const got = norm->download()[0];

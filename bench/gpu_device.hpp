@@ -8,10 +8,10 @@
 #include "../examples/device_memory.hpp"
 #if defined(__HIP__)
 #include "loft/hip.hpp"
-using gpu = loft::hip;
+using chip = loft::hip;
 #else
 #include "loft/cuda.hpp"
-using gpu = loft::cuda;
+using chip = loft::cuda;
 #endif
 
 /// Time between two points of the default stream.

@@ -141,8 +141,8 @@ bool agrees(char const* name, problem const& p, Operand how, [[maybe_unused]] fl
   std::vector<std::uint8_t> right_codes(bytes);
   std::vector<scale> right_scales(count);
   std::vector<float> right_scale(1);
-  loft::status const s = loft::quantize(loft::matrix_view<float const>{normed.data(), rows, cols, cols},
-                                        {right_codes.data(), right_scales.data(), right_scale.data(), rows, cols}, how);
+  loft::quantized_view<format> const right{right_codes.data(), right_scales.data(), right_scale.data(), rows, cols};
+  loft::status const s = loft::quantize(loft::matrix_view<float const>{normed.data(), rows, cols, cols}, right, how);
   bool const same = s == loft::status::ok && equals(codes, right_codes) && equals(scales, right_scales) &&
                     (!loft::has_tensor_scale<format> || equals(tensor_scale, right_scale));
   std::printf("%-28s %lld x %lld: codes, scales %s\n", name, static_cast<long long>(rows), static_cast<long long>(cols),

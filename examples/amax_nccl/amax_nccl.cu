@@ -53,9 +53,9 @@ struct shard {
   device::array<loft::bf16_t> values;
   device::array<float> amax{1};
   device::array<loft::norm_partial> norm{1};
-  loft::gpu::norm_item<loft::bf16_t> item;
+  loft::cuda::norm_item<loft::bf16_t> item;
   std::int64_t chunks;
-  device::array<loft::gpu::norm_item<loft::bf16_t>> list;
+  device::array<loft::cuda::norm_item<loft::bf16_t>> list;
   device::array<std::uint8_t> codes;
   device::array<scale> scales;
   device::array<float> tensor_scale{1};
@@ -84,8 +84,8 @@ struct shard {
 
   /// What this shard alone knows: the largest finite magnitude, and the sums of the norm.
   void look(Operand const& how) {
-    check(loft::cuda::norms(list.data, 1, chunks, norm.data, norm_where));
-    check(loft::cuda::tensor_amax(view(), amax.data, how, where));
+    check(loft::cuda::partial_norms(list.data, 1, chunks, norm.data, norm_where));
+    check(loft::cuda::tensor_amax(view(), how, amax.data, where));
   }
   void quantize(Operand const& how) { check(loft::cuda::quantize(view(), out, how, where)); }
 
@@ -147,8 +147,9 @@ quantized<typename Operand::format> on_host(std::vector<loft::bf16_t> const& ten
   result.codes.resize(static_cast<std::size_t>(loft::codes_bytes<format>(rows, cols)));
   result.scales.resize(static_cast<std::size_t>(loft::scale_count<format>(rows, cols)));
   result.tensor_scales.resize(1);
-  check(loft::quantize(loft::matrix_view<loft::bf16_t const>{tensor.data(), rows, cols, cols},
-                       {result.codes.data(), result.scales.data(), result.tensor_scales.data(), rows, cols}, how));
+  loft::quantized_view<format> const out{result.codes.data(), result.scales.data(), result.tensor_scales.data(), rows,
+                                         cols};
+  check(loft::quantize(loft::matrix_view<loft::bf16_t const>{tensor.data(), rows, cols, cols}, out, how));
   result.nonfinite = loft::partial_norm(tensor.data(), rows * cols).nonfinite;
   return result;
 }

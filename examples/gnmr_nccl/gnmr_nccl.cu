@@ -34,15 +34,15 @@ struct rank_state {
   int number;  // of the GPU
   cudaStream_t stream{};
   device::array<loft::bf16_t> values{units * share, 0};
-  std::vector<loft::gpu::norm_item<loft::bf16_t>> items;
+  std::vector<loft::cuda::norm_item<loft::bf16_t>> items;
   std::int64_t chunks;
-  device::array<loft::gpu::norm_item<loft::bf16_t>> list;
+  device::array<loft::cuda::norm_item<loft::bf16_t>> list;
   device::array<loft::norm_partial> partials{units, 0};
   device::array<unsigned char> workspace;
   device::array<loft::gnmr_unit> states{units, 0};
   device::array<loft::gnmr_report> report{1, 0};
   loft::cuda::context where;
-  loft::gpu::gnmr_memory<loft::norm_partial> memory;
+  loft::cuda::gnmr_memory<loft::norm_partial> memory;
 
   /// In memory of the GPU that is current.
   explicit rank_state(int of)
@@ -55,19 +55,19 @@ struct rank_state {
     where.stream = stream, where.workspace = workspace.data, where.workspace_bytes = workspace.size;
     memory = {states.data, units, partials.data, nullptr, report.data, nullptr};
   }
-  static std::vector<loft::gpu::norm_item<loft::bf16_t>> items_of(loft::bf16_t const* first) {
-    std::vector<loft::gpu::norm_item<loft::bf16_t>> result;
+  static std::vector<loft::cuda::norm_item<loft::bf16_t>> items_of(loft::bf16_t const* first) {
+    std::vector<loft::cuda::norm_item<loft::bf16_t>> result;
     for (int i = 0; i < units; ++i) result.push_back({first + i * share, share});
     return result;
   }
   void take_norms(gradient const& g) const {
     check(cudaSetDevice(number));
     check(cudaMemcpyAsync(values.data, g.data(), g.size() * sizeof g[0], cudaMemcpyHostToDevice, stream));
-    check(loft::cuda::norms(list.data, units, chunks, partials.data, where));
+    check(loft::cuda::partial_norms(list.data, units, chunks, partials.data, where));
   }
   void decide(loft::gnmr<> const& controller) const {
     check(cudaSetDevice(number));
-    check(loft::gpu::gnmr_step<loft::gpu::cuda_device>(controller, memory, stream));
+    check(loft::cuda::gnmr_step(controller, memory, where));
   }
   /// Whether units and report are those of the host.
   bool agrees(std::vector<loft::gnmr_unit> const& host, loft::gnmr_report const& right) const {

@@ -4,7 +4,7 @@
 
 namespace {
 
-using gpu = loft::hip;
+using chip = loft::hip;
 
 using mxfp4_rotated = loft::operand<loft::mxfp4, loft::ocp_floor, loft::nearest_even, loft::hadamard<128>>;
 using square_fp4 = loft::operand<loft::square<loft::mxfp4, 32>>;
@@ -19,11 +19,11 @@ template <class Operand>
 using result = loft::quantized_view<typename Operand::format>;
 template <class Operand>
 loft::status one(float const* in, result<Operand> out) {
-  return gpu::quantize(loft::matrix_view<float const>{in, side, side, side}, out, Operand{}, {});
+  return chip::quantize(loft::matrix_view<float const>{in, side, side, side}, out, Operand{}, {});
 }
 template <class Operand>
 loft::status both(float const* in, result<Operand> out) {
-  return gpu::quantize_both(loft::matrix_view<float const>{in, side, side, side}, out, Operand{}, out, Operand{}, {});
+  return chip::quantize_both(loft::matrix_view<float const>{in, side, side, side}, out, Operand{}, out, Operand{}, {});
 }
 
 }  // namespace

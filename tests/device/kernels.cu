@@ -3,10 +3,10 @@
 // LOFT_HIP_DIALECT is defined; else CUDA's.
 #if defined(__HIP__) || defined(LOFT_HIP_DIALECT)
 #include "loft/hip.hpp"
-using gpu = loft::hip;
+using chip = loft::hip;
 #else
 #include "loft/cuda.hpp"
-using gpu = loft::cuda;
+using chip = loft::cuda;
 #endif
 
 using loft::bf16_t;
@@ -15,12 +15,12 @@ using view = loft::matrix_view<T>;
 
 template <class Operand, class T>
 loft::status rows(view<T const> in, loft::quantized_view<typename Operand::format> out) {
-  return gpu::quantize(in, out, Operand{}, {});
+  return chip::quantize(in, out, Operand{}, {});
 }
 template <class Operand>
 loft::status both(view<bf16_t const> in, loft::quantized_view<typename Operand::format> out,
                   loft::quantized_view<typename Operand::format> transposed) {
-  return gpu::quantize_both(in, out, Operand{}, transposed, Operand{}, {});
+  return chip::quantize_both(in, out, Operand{}, transposed, Operand{}, {});
 }
 
 using mxfp4 = loft::operand<loft::mxfp4>;
@@ -49,12 +49,12 @@ loft::status all_rows(view<bf16_t const> in, view<float const> floats, loft::qua
 
 loft::status all_others(view<bf16_t const> in, view<bf16_t> out, loft::quantized_view<loft::mxfp4> fp4,
                         loft::quantized_view<loft::square<loft::nvfp4, 16>> square, float* amax,
-                        loft::gpu::norm_item<bf16_t> const* items, loft::norm_partial* norms) {
+                        chip::norm_item<bf16_t> const* items, loft::norm_partial* norms) {
   loft::status const results[] = {
-      both<nvfp4_square>(in, square, square),         gpu::rotate(in, out, loft::hadamard<16>{}, {}),
-      gpu::rotate(in, out, loft::hadamard<32>{}, {}), gpu::rotate(in, out, loft::hadamard<128>{}, {}),
-      gpu::dequantize(fp4, out, mxfp4{}, {}),         gpu::tensor_amax(in, amax, nvfp4{}, {}),
-      gpu::norms(items, 146, 146, norms, {}),         gpu::quantize_with_norm(in, fp4, mxfp4{}, norms, {})};
+      both<nvfp4_square>(in, square, square),          chip::rotate(in, out, loft::hadamard<16>{}, {}),
+      chip::rotate(in, out, loft::hadamard<32>{}, {}), chip::rotate(in, out, loft::hadamard<128>{}, {}),
+      chip::dequantize(fp4, out, mxfp4{}, {}),         chip::tensor_amax(in, nvfp4{}, amax, {}),
+      chip::partial_norms(items, 146, 146, norms, {}), chip::quantize_with_norm(in, fp4, mxfp4{}, norms, {})};
   for (loft::status const s : results)
     if (s != loft::status::ok) return s;
   return loft::status::ok;

@@ -6,6 +6,8 @@
 //
 #include "loft/number.hpp"
 #include "loft/core/exact.hpp"
+#include "loft/native/gpu/cuda.hpp"
+#include "loft/native/gpu/hip.hpp"
 #include "loft/native/gpu/pairs.hpp"
 
 template <class F>

@@ -3,10 +3,10 @@
 // local memory.
 #if defined(__HIP__) || defined(LOFT_HIP_DIALECT)
 #include "loft/hip.hpp"
-using gpu = loft::hip;
+using chip = loft::hip;
 #else
 #include "loft/cuda.hpp"
-using gpu = loft::cuda;
+using chip = loft::cuda;
 #endif
 
 using loft::bf16_t;
@@ -17,7 +17,7 @@ using how = loft::operand<B, Rule, R, Rotation>;
 
 template <class Operand>
 loft::status quantized(view<bf16_t const> in, loft::quantized_view<typename Operand::format> out) {
-  return gpu::quantize(in, out, Operand{}, {});
+  return chip::quantize(in, out, Operand{}, {});
 }
 
 using long_runs = how<loft::mxfp4, loft::even_scale, loft::nearest_even, loft::random_hadamard<4096>>;
@@ -31,10 +31,10 @@ loft::status all(view<bf16_t const> in, view<bf16_t> out, loft::quantized_view<l
                                   quantized<paley_runs>(in, nv),
                                   quantized<tiles>(in, square),
                                   quantized<random_lanes>(in, fp4),
-                                  gpu::rotate(in, out, loft::hadamard<1024>{}, {}),
-                                  gpu::rotate(in, out, loft::random_hadamard<3584>{}, {}, true),
-                                  gpu::rotate(in, out, loft::signed_hadamard<20>{}, {}),
-                                  gpu::dequantize(fp4, out, long_runs{}, {})};
+                                  chip::rotate(in, out, loft::hadamard<1024>{}, {}),
+                                  chip::rotate_back(in, out, loft::random_hadamard<3584>{}, {}),
+                                  chip::rotate(in, out, loft::signed_hadamard<20>{}, {}),
+                                  chip::dequantize(fp4, out, long_runs{}, {})};
   for (loft::status const s : results)
     if (s != loft::status::ok) return s;
   return loft::status::ok;

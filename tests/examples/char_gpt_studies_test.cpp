@@ -39,7 +39,7 @@ TEST_CASE("the studies of recipes run, repeat themselves whatever the number of 
   scratch_folder const folder;
   auto const check = [&](std::string const& study, std::size_t trainings, std::string const& words) {
     auto arguments = small_run(folder, {"study", study, "--steps", "4", "--seeds", "2", "--plot", folder / "out.svg"});
-    auto const with_threads = [&](char const* threads) {
+    auto const with_threads = [&](std::string const& threads) {
       *(std::find(arguments.begin(), arguments.end(), "--threads") + 1) = threads;
       return run_program(arguments);
     };

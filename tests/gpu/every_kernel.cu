@@ -9,7 +9,7 @@
 
 namespace {
 
-using namespace gpues;
+using namespace gpu_tests;
 
 template <class Format, class Layout>
 struct output {
@@ -39,16 +39,15 @@ void one(std::int64_t rows, std::int64_t cols, int offset, Operand const& how) {
   where.workspace_bytes = bytes;
   if (std::is_same_v<T, float>) where.seed = seed.data;
   matrix_view<T const> const from{in.data + offset, rows, cols, cols};
-  served(cuda::quantize(from, along.view(), how, where, Layout{}), "quantize");
+  served(cuda::quantize(from, along.view(), how, where), "quantize");
   if (rows % detail::rotation_size<Operand> == 0) {
-    served(cuda::quantize(transposed(from), across.view(), how, where, Layout{}), "quantize the transpose");
+    served(cuda::quantize(transposed(from), across.view(), how, where), "quantize the transpose");
     if constexpr (both_ways)
-      served(cuda::quantize_both<Operand, Operand>(from, along.view(), how, across.view(), how, where, Layout{}),
+      served(cuda::quantize_both<Operand, Operand>(from, along.view(), how, across.view(), how, where),
              "quantize_both");
   }
-  served(cuda::dequantize(along.view(), matrix_view<float>{out.data, rows, cols, cols}, how, where, Layout{}),
-         "dequantize");
-  if constexpr (has_tensor_scale<format>) served(cuda::tensor_amax(from, along.factor.data, how, where), "tensor_amax");
+  served(cuda::dequantize(along.view(), matrix_view<float>{out.data, rows, cols, cols}, how, where), "dequantize");
+  if constexpr (has_tensor_scale<format>) served(cuda::tensor_amax(from, how, along.factor.data, where), "tensor_amax");
 }
 
 template <class Operand>
@@ -66,7 +65,7 @@ void shapes(char const* name, Operand const& how) {
 template <class T>
 void norms(std::vector<std::int64_t> const& counts) {
   current = "norms";
-  std::vector<gpu::norm_item<T>> items;
+  std::vector<cuda::norm_item<T>> items;
   std::vector<device::array<T>> memories;
   for (std::int64_t const count : counts) {
     memories.emplace_back(count + 1, 0);
@@ -74,13 +73,13 @@ void norms(std::vector<std::int64_t> const& counts) {
   }
   int const size = static_cast<int>(items.size());
   std::int64_t const chunks = cuda::plan_norms(items.data(), size), bytes = cuda::norm_workspace_bytes(size, chunks);
-  device::array<gpu::norm_item<T>> const list(items);
+  device::array<cuda::norm_item<T>> const list(items);
   device::array<unsigned char> workspace(bytes, 0);
   device::array<norm_partial> out(size, 0);
   cuda::context where{stream()};
   where.workspace = workspace.data;
   where.workspace_bytes = bytes;
-  served(cuda::norms(list.data, size, chunks, out.data, where), "norms");
+  served(cuda::partial_norms(list.data, size, chunks, out.data, where), "norms");
   check(cudaStreamSynchronize(stream()));
 }
 
@@ -115,8 +114,8 @@ void rotations(Rotation const& rotation) {
   where.seed = seed.data;
   for (int const offset : {0, 1}) {
     matrix_view<bf16_t> const view{in.data + offset, 33, cols, cols};
-    served(cuda::rotate(matrix_view<bf16_t const>(view), view, rotation, where), "rotate");
-    served(cuda::rotate(matrix_view<bf16_t const>(view), view, rotation, where, true), "rotate back");
+    served(cuda::rotate(view, view, rotation, where), "rotate");
+    served(cuda::rotate_back(view, view, rotation, where), "rotate back");
   }
   check(cudaStreamSynchronize(stream()));
 }

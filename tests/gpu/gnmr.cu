@@ -17,7 +17,7 @@
 
 namespace {
 
-using namespace gpues;
+using namespace gpu_tests;
 using doubles = std::vector<double>;
 using bytes = std::vector<std::uint8_t>;
 
@@ -55,7 +55,7 @@ struct on_device {
         report{bytes(sizeof(gnmr_report), 0xa5)},
         active{bytes(n + guard, 0xa5)} {}
 
-  gpu::gnmr_memory<Norm> memory(bool with_risks) const {
+  cuda::gnmr_memory<Norm> memory(bool with_risks) const {
     return {units.data,
             static_cast<std::int64_t>(count),
             norms.data,
@@ -71,7 +71,7 @@ struct on_device {
     norms.upload(now.data(), count);
     if (!user.empty()) risks.upload(user.data(), count);
     poison();
-    return gpu::gnmr_step<gpu::cuda_device>(controller, memory(!user.empty()), stream());
+    return cuda::gnmr_step(controller, memory(!user.empty()), {stream()});
   }
   gnmr_report get_report() const {
     gnmr_report result;
@@ -226,10 +226,10 @@ void refusals() {
   gnmr_options const good{};
   on_device<gnmr<>, double> device{gnmr<>{good}, 3};
   device.norms.upload(doubles{1, 2, 3}.data(), 3);
-  auto const refused = [&](char const* what, gnmr_options const& o, gpu::gnmr_memory<double> m, status right) {
+  auto const refused = [&](char const* what, gnmr_options const& o, cuda::gnmr_memory<double> m, status right) {
     current = what;
     device.poison();
-    expect(gpu::gnmr_step<gpu::cuda_device>(gnmr<>{o}, m, stream()) == right, "another status");
+    expect(cuda::gnmr_step(gnmr<>{o}, m, {stream()}) == right, "another status");
     check(cudaGetLastError());
     std::vector<gnmr_unit> const fresh(3);
     expect(std::memcmp(device.units.download(3).data(), fresh.data(), 3 * sizeof(gnmr_unit)) == 0,
@@ -258,7 +258,7 @@ void refusals() {
           with([](auto& x) { x.norms = reinterpret_cast<double const*>(reinterpret_cast<char const*>(x.norms) + 4); }),
           status::misaligned_pointer);
   current = "the control: a good step";
-  expect(gpu::gnmr_step<gpu::cuda_device>(gnmr<>{good}, m, stream()) == status::ok, "a good step is refused");
+  expect(cuda::gnmr_step(gnmr<>{good}, m, {stream()}) == status::ok, "a good step is refused");
   expect(device.get_report().outcome == status::ok && device.units.download(3)[2].steps == 1,
          "a good step did nothing");
 }
@@ -276,13 +276,13 @@ void captured_graph() {
     total += (lengths.back() + 7) / 8 * 8;
   }
   device::array<bf16_t> const values{std::vector<bf16_t>(static_cast<std::size_t>(total))};
-  std::vector<gpu::norm_item<bf16_t>> list;
+  std::vector<cuda::norm_item<bf16_t>> list;
   for (int i = 0; i < tensors; ++i) {
     auto const at = static_cast<std::size_t>(i);
     list.push_back({values.data + starts[at], lengths[at]});
   }
   std::int64_t const chunks = cuda::plan_norms(list.data(), tensors);
-  device::array<gpu::norm_item<bf16_t>> const items{list};
+  device::array<cuda::norm_item<bf16_t>> const items{list};
   std::int64_t const size = cuda::norm_workspace_bytes(tensors, chunks);
   device::array<std::uint8_t> const workspace{bytes(static_cast<std::size_t>(size))};
   cuda::context where{stream()};
@@ -293,9 +293,8 @@ void captured_graph() {
   cudaGraph_t graph{};
   cudaGraphExec_t executable{};
   check(cudaStreamBeginCapture(stream(), cudaStreamCaptureModeThreadLocal));
-  expect(cuda::norms(items.data, tensors, chunks, device.norms.data, where) == status::ok, "norms are refused");
-  expect(gpu::gnmr_step<gpu::cuda_device>(device.controller, device.memory(false), stream()) == status::ok,
-         "the step is refused");
+  expect(cuda::partial_norms(items.data, tensors, chunks, device.norms.data, where) == status::ok, "norms are refused");
+  expect(cuda::gnmr_step(device.controller, device.memory(false), {stream()}) == status::ok, "the step is refused");
   check(cudaStreamEndCapture(stream(), &graph));
   check(cudaGraphInstantiate(&executable, graph, 0));
 
@@ -343,8 +342,7 @@ void cost() {
       device.norms.upload(norms.data(), n);
       auto const steps = [&](int count) {
         for (int i = 0; i < count; ++i)
-          if (gpu::gnmr_step<gpu::cuda_device>(device.controller, device.memory(false), stream()) != status::ok)
-            std::exit(1);
+          if (cuda::gnmr_step(device.controller, device.memory(false), {stream()}) != status::ok) std::exit(1);
         check(cudaStreamSynchronize(stream()));
       };
       steps(20);

@@ -18,10 +18,10 @@
 #include <vector>
 
 #include "../../examples/device_memory.hpp"
-#include "loft/gpu/cuda.hpp"
+#include "loft/cuda.hpp"
 #include "loft/loft.hpp"
 
-namespace gpues {
+namespace gpu_tests {
 
 using namespace loft;
 
@@ -235,4 +235,4 @@ void compare_image(image const& parts, Call const& call, Write const& write, sta
   }
 }
 
-}  // namespace gpues
+}  // namespace gpu_tests

@@ -6,7 +6,7 @@
 // Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 
-using namespace gpues;
+using namespace gpu_tests;
 
 namespace {
 
@@ -24,7 +24,7 @@ void find_amax(char const* what, Operand const& how = {}) {
       auto const values = numbers<T>(e.rows, e.cols, 5, kind);
       float right = 0;
       matrix_view<T const> const matrix{values.data(), e.rows, e.cols, e.cols};
-      if (tensor_amax(matrix, right, how) != status::ok) std::exit(1);
+      if (tensor_amax(matrix, how, right) != status::ok) std::exit(1);
       for (auto const& m : memory_shapes) {
         name_case(what, e, m);
         auto const in = place(values, e.rows, e.cols, m);
@@ -33,7 +33,7 @@ void find_amax(char const* what, Operand const& how = {}) {
         compare_image(
             parts,
             [&](unsigned char* base) {
-              return cuda::tensor_amax(in, reinterpret_cast<float*>(base + at), how, context_of(nullptr, 0, {}));
+              return cuda::tensor_amax(in, how, reinterpret_cast<float*>(base + at), context_of(nullptr, 0, {}));
             },
             [&](unsigned char* base) { std::memcpy(base + at, &right, 4); });
       }
@@ -69,7 +69,8 @@ void rotate(char const* what, Rotation const& rotation = {}) {
             parts,
             [&](unsigned char* base) {
               matrix_view<T> const out{reinterpret_cast<T*>(base + at) + s.start, e.rows, e.cols, s.row, s.col};
-              return cuda::rotate(in, out, rotation, context_of(nullptr, 0, {}), inverse);
+              auto const where = context_of(nullptr, 0, {});
+              return inverse ? cuda::rotate_back(in, out, rotation, where) : cuda::rotate(in, out, rotation, where);
             },
             [&](unsigned char* base) {
               for (std::int64_t r = 0; r < e.rows; ++r)
@@ -136,13 +137,12 @@ void decode(char const* what, Operand const& how) {
     auto const coded = answer_of<Layout>(matrix_view<float const>{values.data(), e.rows, e.cols, e.cols}, how);
     float scale = coded.tensor_scale;
     std::vector<float> floats(values.size());
-    quantized_view<format const> const host{coded.codes.data(), coded.scales.data(), &scale, e.rows, e.cols};
-    if (dequantize(host, matrix_view<float>{floats.data(), e.rows, e.cols, e.cols}, how, Layout{}) != status::ok)
-      std::exit(1);
+    quantized_view<format const, Layout> const host{coded.codes.data(), coded.scales.data(), &scale, e.rows, e.cols};
+    if (dequantize(host, matrix_view<float>{floats.data(), e.rows, e.cols, e.cols}, how) != status::ok) std::exit(1);
     device::array<code<typename format::scale>> const scales(coded.scales);
     device::array<std::uint8_t> const codes(coded.codes);
     device::array<float> const tensor_scale(&scale, 1);
-    quantized_view<format const> const in{codes.data, scales.data, tensor_scale.data, e.rows, e.cols};
+    quantized_view<format const, Layout> const in{codes.data, scales.data, tensor_scale.data, e.rows, e.cols};
     image parts;
     std::int64_t const at = parts.add(e.rows * e.cols * static_cast<std::int64_t>(sizeof(T)), 256, 0);
     name_case(what, e, memory_shapes[0]);
@@ -150,7 +150,7 @@ void decode(char const* what, Operand const& how) {
         parts,
         [&](unsigned char* base) {
           matrix_view<T> const out{reinterpret_cast<T*>(base + at), e.rows, e.cols, e.cols};
-          return cuda::dequantize(in, out, how, context_of(nullptr, 0, {}), Layout{});
+          return cuda::dequantize(in, out, how, context_of(nullptr, 0, {}));
         },
         [&](unsigned char* base) {
           for (std::size_t i = 0; i < floats.size(); ++i) {
@@ -165,18 +165,18 @@ void decode(char const* what, Operand const& how) {
 
 /// The partial norms of a list in one launch, and that the launch leaves its counters as it found them.
 template <class T>
-void compare_norms(std::vector<gpu::norm_item<T>>& items, std::vector<norm_partial> const& right) {
+void compare_norms(std::vector<cuda::norm_item<T>>& items, std::vector<norm_partial> const& right) {
   auto const count = static_cast<int>(items.size());
   std::int64_t const chunks = cuda::plan_norms(items.data(), count), bytes = cuda::norm_workspace_bytes(count, chunks);
-  device::array<gpu::norm_item<T>> const list(items);
+  device::array<cuda::norm_item<T>> const list(items);
   device::array<unsigned char> const workspace(zeros(bytes));
   image parts;
   std::int64_t const out = parts.add(count * static_cast<std::int64_t>(sizeof(norm_partial)), 16, 8);
   compare_image(
       parts,
       [&](unsigned char* base) {
-        return cuda::norms(list.data, count, chunks, reinterpret_cast<norm_partial*>(base + out),
-                           context_of(workspace.data, bytes, {}));
+        return cuda::partial_norms(list.data, count, chunks, reinterpret_cast<norm_partial*>(base + out),
+                                   context_of(workspace.data, bytes, {}));
       },
       [&](unsigned char* base) { std::memcpy(base + out, right.data(), right.size() * sizeof(norm_partial)); });
   auto const left = workspace.download(static_cast<std::size_t>(bytes));
@@ -195,7 +195,7 @@ void norms_of_lists(char const* what) {
   for (content const kind : {content::plain, content::tame, content::wild, content::poisoned}) {
     auto const values = numbers<T>(1, 1 << 21, 9, kind);
     device::array<T> const device(values);
-    std::vector<gpu::norm_item<T>> items;
+    std::vector<cuda::norm_item<T>> items;
     std::vector<norm_partial> right;
     std::int64_t at = 0;
     for (std::int64_t const size : sizes) {
@@ -214,7 +214,7 @@ void norms_of_many(char const* what, int count) {
   current = what;
   auto const values = numbers<T>(1, 1 << 20, 19, content::poisoned);
   device::array<T> const device(values);
-  std::vector<gpu::norm_item<T>> items;
+  std::vector<cuda::norm_item<T>> items;
   std::vector<norm_partial> right;
   for (int i = 0; i < count; ++i) {
     std::int64_t const size = i % 97 == 5 ? 40000 + i : i * 37 % 100, at = i * 11;
@@ -411,7 +411,7 @@ void refuse_views() {
                         hadamard<32>{}, off_seed(p));
   });
   refused("tensor_amax with a misaligned seed", status::misaligned_pointer, [&](unsigned char* p) {
-    return cuda::tensor_amax(input_at(p, 2, 32), number_at<float>(p, codes_at), how, off_seed(p));
+    return cuda::tensor_amax(input_at(p, 2, 32), how, number_at<float>(p, codes_at), off_seed(p));
   });
   refused("rotate 48 columns by 32", status::rotation_does_not_divide, [&](unsigned char* p) {
     return cuda::rotate(input_at(p, 2, 48), matrix_view<float>{number_at<float>(p, codes_at), 2, 48, 48},
@@ -484,7 +484,8 @@ void refuse_norms() {
     where.stream = stream();
     where.workspace = p + workspace_at;
     where.workspace_bytes = 1024;
-    return cuda::norms(number_at<gpu::norm_item<float> const>(p, 4), 1, 1, number_at<norm_partial>(p, scale_at), where);
+    return cuda::partial_norms(number_at<cuda::norm_item<float> const>(p, 4), 1, 1,
+                               number_at<norm_partial>(p, scale_at), where);
   });
 }
 
@@ -555,6 +556,10 @@ int main() {
   decode<row_major, float>("dequantize, mxfp4, floor_four_thirds", operand<mxfp4, floor_four_thirds>{});
   decode<tiled_128x4, bf16_t>("dequantize, mxfp4, tiled_128x4", operand<mxfp4>{});
   decode<tiled_128x4, float>("dequantize, square<nvfp4, 16>, tiled_128x4", operand<square<nvfp4, 16>>{});
+  decode<col_major, bf16_t>("dequantize, mxfp4, col_major", operand<mxfp4>{});
+  decode<col_major, float>("dequantize, square<nvfp4, 16>, col_major", operand<square<nvfp4, 16>>{});
+  decode<col_major, bf16_t>("dequantize, mxfp4, random_hadamard<96>, col_major",
+                            operand<mxfp4, ocp_floor, nearest_even, random_hadamard<96>>{});
   norms_of_lists<float>("norms, float");
   norms_of_lists<bf16_t>("norms, bf16");
   norms_of_lists<fp16_t>("norms, fp16");

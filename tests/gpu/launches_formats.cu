@@ -7,12 +7,13 @@
 // AMD's tiles. Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 #include "loft/block.hpp"
+#include "loft/block/describe.hpp"
 
 #if !defined(LOFT_TEST_NUMBER)
 #define LOFT_TEST_NUMBER bf16_t
 #endif
 
-using namespace gpues;
+using namespace gpu_tests;
 
 namespace {
 
@@ -73,6 +74,13 @@ void one_format(char const* what) {
   decode_all<how>(what);
 }
 
+template <BlockFormat B>
+void one_format_by_columns(char const* what) {
+  group const g(what);
+  all_matrices<number, col_major>(what, operand<B>{});
+  both_ways<number, col_major>(what, operand<B>{}, operand<B>{});
+}
+
 }  // namespace
 
 int main() {
@@ -83,6 +91,10 @@ int main() {
   one_format<square<nvfp4, 16>>("square<nvfp4, 16>");
   one_format<square<mxfp8_e4m3, 32>>("square<mxfp8_e4m3, 32>");
   one_format<square<nvfp4, 64>>("square<nvfp4, 64>");
+  one_format_by_columns<mxfp4>("mxfp4, col_major");
+  one_format_by_columns<nvfp4>("nvfp4, col_major");
+  one_format_by_columns<square<nvfp4, 16>>("square<nvfp4, 16>, col_major");
+  one_format_by_columns<fp8_128x128>("fp8_128x128, col_major");
   check(cudaDeviceSynchronize());
   return report();
 }

@@ -6,7 +6,7 @@
 // Needs 8 GiB of GPU memory. Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 
-using namespace gpues;
+using namespace gpu_tests;
 
 namespace {
 
@@ -43,7 +43,7 @@ __global__ void count_differences(matrix_view<T const> in, std::uint8_t const* c
     for (int i = 0; i < tall * wide; ++i) values[i] = in(top + i / wide, left + i % wide);
     auto const right =
         quantize_block(values, tall * wide, how, t, static_cast<std::uint64_t>(top * in.cols + left), in.cols);
-    bool same = scales[detail::scale_index<format, Layout>(top, left / wide, in.cols)] == right.scale;
+    bool same = scales[detail::scale_grid<format, Layout>{in.rows, in.cols}.place(top, left / wide)] == right.scale;
     for (int i = 0; i < tall * wide; ++i) {
       std::int64_t const at = (top + i / wide) * in.cols + left + i % wide;
       int const mine = bits == 8 ? codes[at] : codes[at / 2] >> (at % 2 * 4) & 15;
@@ -78,13 +78,13 @@ void large(char const* what, matrix_view<T const> in, Operand const& how, int sh
   std::int64_t const size = scale_count<format, Layout>(in.rows, in.cols) * static_cast<std::int64_t>(sizeof(scale));
   device::array<unsigned char> const codes(bytes + shift), scales(size);
   unsigned char* const first = codes.data + shift;
-  quantized_view<format> const out{first, reinterpret_cast<scale*>(scales.data), nullptr, in.rows, in.cols};
+  quantized_view<format, Layout> const out{first, reinterpret_cast<scale*>(scales.data), nullptr, in.rows, in.cols};
   Operand given = how;
   if constexpr (requires { given.rounding.seed; })
     if (seed != nullptr) given.rounding.seed = ~given.rounding.seed;  // the one that must not be taken
   cuda::context where{stream()};
   where.seed = seed;
-  status const s = cuda::quantize(in, out, given, where, Layout{});
+  status const s = cuda::quantize(in, out, given, where);
   expect(s == status::ok, message(s));
   check(cudaStreamSynchronize(stream()));
   auto const wrong = differences_of<Layout>(in, first, scales.data, how, {});
@@ -106,12 +106,12 @@ void large_norm(bf16_t const* values, std::int64_t count) {
   std::vector<bf16_t> host(static_cast<std::size_t>(count));
   check(cudaMemcpy(host.data(), values, host.size() * sizeof(bf16_t), cudaMemcpyDeviceToHost));
   norm_partial const right = partial_norm(host.data(), count);
-  std::vector<gpu::norm_item<bf16_t>> items{{values, count, 0}};
+  std::vector<cuda::norm_item<bf16_t>> items{{values, count, 0}};
   std::int64_t const chunks = cuda::plan_norms(items.data(), 1), bytes = cuda::norm_workspace_bytes(1, chunks);
-  device::array<gpu::norm_item<bf16_t>> const list(items);
+  device::array<cuda::norm_item<bf16_t>> const list(items);
   device::array<unsigned char> const workspace(bytes, 0);
   device::array<norm_partial> const out(1);
-  status const s = cuda::norms(list.data, 1, chunks, out.data, context_of(workspace.data, bytes, {}));
+  status const s = cuda::partial_norms(list.data, 1, chunks, out.data, context_of(workspace.data, bytes, {}));
   expect(s == status::ok, message(s));
   expect(out.download(1)[0] == right, "the norm differs", static_cast<long>(count));
 }

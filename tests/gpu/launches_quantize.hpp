@@ -5,7 +5,7 @@
 
 #include "launches.hpp"
 
-namespace gpues {
+namespace gpu_tests {
 
 #if defined(LOFT_TEST_SHARED_LIMIT)
 /// CUDA, with the shared memory of another chip: 65536 gives the tiles of AMD's.
@@ -20,9 +20,9 @@ struct limited_device {
     return gpu::cuda_device::zero(memory, bytes, on);
   }
 };
-using gpu = gpu::launcher<limited_device>;
+using chip = gpu::launcher<limited_device>;
 #else
-using gpu = cuda;
+using chip = cuda;
 #endif
 
 /// What the host makes of a matrix.
@@ -49,8 +49,8 @@ answer<typename Operand::format> answer_of(matrix_view<T const> in, Operand cons
     if (part + 1 != parts) range.count = bands * (part + 1) / parts * format::shape.rows - range.first;
     float* const scale = has_tensor_scale<format> ? &scales[static_cast<std::size_t>(part)] : nullptr;
     status const s =
-        quantize(in, quantized_view<format>{result.codes.data(), result.scales.data(), scale, in.rows, in.cols}, how,
-                 Layout{}, range);
+        quantize(in, quantized_view<format, Layout>{result.codes.data(), result.scales.data(), scale, in.rows, in.cols},
+                 how, range);
     if (s != status::ok) std::printf("FAIL %s: the host: %s\n", current.c_str(), message(s)), std::exit(1);
   };
   std::vector<std::thread> threads;
@@ -73,7 +73,7 @@ struct quantized_parts {
                        shift == 0 ? 0 : static_cast<std::int64_t>(alignof(scale)));
     tensor_scale = parts.add(sizeof(float), 16, shift == 0 ? 0 : 4);
   }
-  quantized_view<B> view(unsigned char* base) const {
+  quantized_view<B, Layout> view(unsigned char* base) const {
     auto* const scale = has_tensor_scale<B> ? reinterpret_cast<float*>(base + tensor_scale) : nullptr;
     return {base + codes, reinterpret_cast<code<typename B::scale>*>(base + scales), scale, rows, cols};
   }
@@ -106,14 +106,14 @@ inline cuda::context context_of(unsigned char* workspace, std::int64_t bytes, on
 template <class Layout, class Operand, class T>
 void compare_quantize(matrix_view<T const> in, Operand const& how, answer<typename Operand::format> const& right,
                       int shift, on_device const& d = {}) {
-  constexpr std::int64_t bytes = gpu::workspace_bytes<Operand>();
+  constexpr std::int64_t bytes = chip::workspace_bytes<Operand>();
   image parts;
   quantized_parts<typename Operand::format, Layout> const out(parts, in.rows, in.cols, shift);
   std::int64_t const workspace = parts.add_ignored(bytes);
   compare_image(
       parts,
       [&](unsigned char* base) {
-        return gpu::quantize(in, out.view(base), how, context_of(base + workspace, bytes, d), Layout{});
+        return chip::quantize(in, out.view(base), how, context_of(base + workspace, bytes, d));
       },
       [&](unsigned char* base) { out.write(base, right); });
 }
@@ -122,7 +122,7 @@ template <class Layout, class First, class Second, class T>
 void compare_both(matrix_view<T const> in, First const& how, Second const& cols_how,
                   answer<typename First::format> const& right, answer<typename Second::format> const& cols_right,
                   int shift, on_device const& d = {}) {
-  constexpr std::int64_t bytes = gpu::workspace_bytes<First, Second>();
+  constexpr std::int64_t bytes = chip::workspace_bytes<First, Second>();
   image parts;
   quantized_parts<typename First::format, Layout> const out(parts, in.rows, in.cols, shift);
   quantized_parts<typename Second::format, Layout> const cols_out(parts, in.cols, in.rows, shift);
@@ -130,8 +130,8 @@ void compare_both(matrix_view<T const> in, First const& how, Second const& cols_
   compare_image(
       parts,
       [&](unsigned char* base) {
-        return gpu::quantize_both(in, out.view(base), how, cols_out.view(base), cols_how,
-                                  context_of(base + workspace, bytes, d), Layout{});
+        return chip::quantize_both(in, out.view(base), how, cols_out.view(base), cols_how,
+                                   context_of(base + workspace, bytes, d));
       },
       [&](unsigned char* base) {
         out.write(base, right);
@@ -220,4 +220,4 @@ void both_ways(char const* what, First const& how, Second const& cols_how) {
   both_ways<T, Layout>(what, how, cols_how, how, cols_how);
 }
 
-}  // namespace gpues
+}  // namespace gpu_tests

@@ -13,7 +13,7 @@
 #define LOFT_TEST_PART 0
 #endif
 
-using namespace gpues;
+using namespace gpu_tests;
 
 namespace {
 

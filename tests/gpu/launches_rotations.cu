@@ -6,7 +6,7 @@
 // Exit code 1 where a byte differs, 2 without a GPU.
 #include "launches_quantize.hpp"
 
-using namespace gpues;
+using namespace gpu_tests;
 
 namespace {
 
@@ -29,12 +29,11 @@ void fused(char const* what, Operand const& how, Operand const& given, on_device
       if (e.rows == 0) continue;
       matrix_view<T const> const matrix{values.data(), e.rows, e.cols, e.cols};
       float right = 0;
-      if (tensor_amax(matrix, right, how) != status::ok) std::exit(1);
+      if (tensor_amax(matrix, how, right) != status::ok) std::exit(1);
       auto answer = answer_of<Layout>(matrix, how);
       std::vector<float> floats(values.size());
-      quantized_view<format> const q{answer.codes.data(), answer.scales.data(), &answer.tensor_scale, e.rows, e.cols};
-      if (dequantize(q, matrix_view<float>{floats.data(), e.rows, e.cols, e.cols}, how, Layout{}) != status::ok)
-        std::exit(1);
+      quantized_view<format, Layout> const q{answer.codes.data(), answer.scales.data(), &answer.tensor_scale, e.rows, e.cols};
+      if (dequantize(q, matrix_view<float>{floats.data(), e.rows, e.cols, e.cols}, how) != status::ok) std::exit(1);
       device::array<std::uint8_t> const codes(answer.codes);
       device::array<code<typename format::scale>> const scales(answer.scales);
       device::array<float> const scale(&answer.tensor_scale, 1);
@@ -46,11 +45,11 @@ void fused(char const* what, Operand const& how, Operand const& given, on_device
           parts,
           [&](unsigned char* base) {
             status const s =
-                gpu::tensor_amax(in, reinterpret_cast<float*>(base + amax_at), given, context_of(nullptr, 0, d));
+                chip::tensor_amax(in, given, reinterpret_cast<float*>(base + amax_at), context_of(nullptr, 0, d));
             if (s != status::ok) return s;
-            quantized_view<format const> const from{codes.data, scales.data, scale.data, e.rows, e.cols};
+            quantized_view<format const, Layout> const from{codes.data, scales.data, scale.data, e.rows, e.cols};
             matrix_view<float> const out{reinterpret_cast<float*>(base + out_at), e.rows, e.cols, e.cols};
-            return gpu::dequantize(from, out, given, context_of(nullptr, 0, d), Layout{});
+            return chip::dequantize(from, out, given, context_of(nullptr, 0, d));
           },
           [&](unsigned char* base) {
             std::memcpy(base + amax_at, &right, 4);
@@ -120,7 +119,9 @@ void rotate(char const* what, Rotation const& rotation, Rotation const& given, o
         compare_image(
             parts,
             [&](unsigned char* base) {
-              return gpu::rotate(in, out_at(base), given, context_of(nullptr, 0, d), inverse);
+              auto const where = context_of(nullptr, 0, d);
+              return inverse ? chip::rotate_back(in, out_at(base), given, where)
+                             : chip::rotate(in, out_at(base), given, where);
             },
             write);
         compare_image(
@@ -128,7 +129,9 @@ void rotate(char const* what, Rotation const& rotation, Rotation const& given, o
             [&](unsigned char* base) {
               check(cudaMemcpyAsync(base + at, values.data(), bytes, cudaMemcpyHostToDevice, stream()));
               matrix_view<T const> const same = out_at(base);
-              return gpu::rotate(same, out_at(base), given, context_of(nullptr, 0, d), inverse);
+              auto const where = context_of(nullptr, 0, d);
+              return inverse ? chip::rotate_back(same, out_at(base), given, where)
+                             : chip::rotate(same, out_at(base), given, where);
             },
             write);
       }

@@ -11,7 +11,7 @@
 #define LOFT_TEST_PART 1
 #endif
 
-using namespace gpues;
+using namespace gpu_tests;
 
 namespace {
 

@@ -14,6 +14,7 @@
 
 #include "../../examples/device_memory.hpp"
 #include "loft/block.hpp"
+#include "loft/block/describe.hpp"
 #include "loft/loft.hpp"
 
 using namespace loft;
@@ -179,7 +180,7 @@ struct tensor_pair {
         device_scales(scale_count<B>(rows, cols)),
         device_factor(1) {
     auto const values = hard_tensor(static_cast<std::size_t>(rows * cols));
-    failures += quantize<operand<B>>(matrix_view<float const>{values.data(), rows, cols, cols}, host()) != status::ok;
+    failures += quantize(matrix_view<float const>{values.data(), rows, cols}, host(), operand<B>{}) != status::ok;
     device_codes.upload(codes);
     device_scales.upload(scales);
     device_factor.upload(factor);

@@ -104,6 +104,13 @@ template <Format F>
   return bit_cast<float>(bits);
 }
 
+/// decode<F>(c), without branches where F allows it.
+template <Format F>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_number(code<F> c) noexcept {
+  if constexpr (has_branchless_decode<F>) return decode_branchless<F>(c);
+  else return decode<F>(c);
+}
+
 }  // namespace loft::detail
 
 #endif

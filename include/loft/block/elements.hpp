@@ -170,9 +170,7 @@ template <class B>
 LOFT_HOST_DEVICE constexpr float decode_element(code<typename B::element> c, code<typename B::scale> scale, int col,
                                                 float tensor_decode) noexcept {
   if (is_nan_scale<B>(scale)) return bit_cast<float>(float_nan);
-  float element = 0;
-  if constexpr (has_branchless_decode<typename B::element>) element = decode_branchless<typename B::element>(c);
-  else element = decode<typename B::element>(c);
+  float element = decode_number<typename B::element>(c);
   if constexpr (has_alternative<B>)
     if (is_alternative<B>(scale)) element = exact::multiply(decode<typename B::alternative>(c), B::alternative_unit);
   float value = 0;

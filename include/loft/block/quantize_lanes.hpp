@@ -40,35 +40,29 @@ template <class O, class T>
 inline constexpr bool flips_pairs =
     std::is_same_v<T, bf16_t>&& has_pairs<rotation_of<O>>&& O::policy == nonfinite::propagate;
 
-/// The values as the operand sees them: floats, admitted, rotated.
+/// The values as the operand sees them: rotated, and those that are not finite treated as it says. Where that changes
+/// nothing they come back as they are, else as floats.
 template <class O, int Count, LaneGroup G, class T>
-LOFT_HOST_DEVICE constexpr lane_values<float, Count> prepare(lane_values<T, Count> const& in, O const& how,
-                                                             G const& group) noexcept {
-  lane_values<float, Count> result{};
-  if constexpr (flips_pairs<O, T>) {
-    lane_values<T, Count> flipped = in;
-    how.rotation.template flip_pairs<Count>(flipped.words, group);
-    for (int i = 0; i < Count; ++i) result.values[i] = flipped[i];
-    hadamard<rotation_of<O>::size>{}.template apply_lanes<Count>(result.values, group);
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr auto prepare(lane_values<T, Count> const& in, O const& how,
+                                                               G const& group) noexcept {
+  if constexpr (!rotates<O> && O::policy == nonfinite::propagate) {
+    return in;
   } else {
-    for (int i = 0; i < Count; ++i) result.values[i] = apply_nonfinite<O::policy>(in[i]);
-    if constexpr (rotation_of<O>::size > 1) {
-      how.rotation.template apply_lanes<Count>(result.values, group);
-      for (int i = 0; i < Count; ++i) result.values[i] = apply_nonfinite<O::policy>(result.values[i]);
+    lane_values<float, Count> result{};
+    if constexpr (flips_pairs<O, T>) {
+      lane_values<T, Count> flipped = in;
+      how.rotation.template flip_pairs<Count>(flipped.words, group);
+      for (int i = 0; i < Count; ++i) result.values[i] = flipped[i];
+      hadamard<rotation_size<O>>{}.template apply_lanes<Count>(result.values, group);
+    } else {
+      for (int i = 0; i < Count; ++i) result.values[i] = apply_nonfinite<O::policy>(in[i]);
+      if constexpr (rotates<O>) {
+        how.rotation.template apply_lanes<Count>(result.values, group);
+        for (int i = 0; i < Count; ++i) result.values[i] = apply_nonfinite<O::policy>(result.values[i]);
+      }
     }
+    return result;
   }
-  return result;
-}
-
-/// Code i of those that lie in words as in memory.
-template <Format F>
-LOFT_HOST_DEVICE constexpr code<F> code_in_words(std::uint32_t const* words, int i) noexcept {
-  constexpr int bits = F::spec.bits();
-  int const at = i * bits, low = at % 32;
-  std::uint32_t word = words[at / 32] >> low;
-  if constexpr (32 % bits != 0)
-    if (low + bits > 32) word |= words[at / 32 + 1] << (32 - low);
-  return static_cast<code<F>>(word & ((1u << bits) - 1));
 }
 
 /// `total` and the errors of the group's values in the order of their index: lane after lane adds its own.
@@ -120,17 +114,6 @@ LOFT_HOST_DEVICE constexpr auto lane_scale(V const& in, int first, int valid, st
   return chooser.best(0, how, t);
 }
 
-/// The sums of `Lanes` neighbours in all of them: a binary tree, whose two sides are added in either order.
-template <int Lanes, LaneGroup G>
-LOFT_HOST_DEVICE constexpr void add_lanes(correction_sums& sums, G const& group) noexcept {
-  auto const from = [&](double own, int mask) {
-    auto const word = bit_cast<std::uint64_t>(own);
-    std::uint32_t const low = group.exchange(static_cast<std::uint32_t>(word), mask);
-    return bit_cast<double>(low | std::uint64_t{group.exchange(static_cast<std::uint32_t>(word >> 32), mask)} << 32);
-  };
-  for (int mask = 1; mask < Lanes; mask *= 2) sums.add({from(sums.squares, mask), from(sums.products, mask)});
-}
-
 /// The corrected scales of a lane's blocks, see correct_scales. `col`: the column of the lane's first value in its
 /// block.
 template <class O, int Count, LaneGroup G, class V>
@@ -152,7 +135,8 @@ LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, t
                         decode_element<format>(c, result.scales[(first + i) / cols], (col + i) % cols, 1.0f));
     });
     add_as_tree<part / run>(sums);
-    add_lanes<correction_group<O> / part>(sums[0], group);
+    for (int mask = 1; mask < correction_group<O> / part; mask *= 2)
+      sums[0].add({exchange(sums[0].squares, mask, group), exchange(sums[0].products, mask, group)});
     double const factor = sums[0].factor(t.decode);
     for_each_index<part / wide>(part / wide, [&](int b) {
       int const at = first + b * wide;
@@ -162,23 +146,35 @@ LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, t
   });
 }
 
+/// The codes of a lane's prepared values, from column `col` of their block on, under the scales that `scale_for(b)` gives
+/// its blocks.
+template <class O, int Count, class V, class Scales>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> encode_prepared(
+    V const& in, int col, O const& how, tensor_scale t, std::uint64_t index, Scales scale_for) noexcept {
+  using format = typename O::format;
+  constexpr int part = min(Count, format::shape.cols), bits = format::element::spec.bits();
+  lane_codes<format, Count> result{};
+  for (int b = 0; b < lane_codes<format, Count>::blocks; ++b) {
+    result.scales[b] = scale_for(b);
+    encode_words<O, part>(in, b * part, result.scales[b], col, how, t, index + static_cast<std::uint64_t>(b * part),
+                          result.words + b * part * bits / 32);
+  }
+  return result;
+}
+
 /// quantize_lanes for prepared values. `valid`: how many of this lane's values count, the others being zeros.
 template <class O, int Count, LaneGroup G, class V>
 LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_prepared(V const& in, int valid, O const& how,
                                                                                    tensor_scale t, std::uint64_t index,
                                                                                    G const& group) noexcept {
-  using format = typename O::format;
-  constexpr int cols = format::shape.cols, part = min(Count, cols), lanes = cols / part;
-  constexpr int bits = format::element::spec.bits();
-  lane_codes<format, Count> result{};
+  constexpr int cols = O::format::shape.cols, part = min(Count, cols), lanes = cols / part;
   int const col = lanes == 1 ? 0 : group.rank() % lanes * part;
-  for (int b = 0; b < lane_codes<format, Count>::blocks; ++b) {
-    std::uint64_t const at = index + static_cast<std::uint64_t>(b * part);
-    std::uint32_t const amax = largest_word<lanes>(in.template amax<part>(b * part), group);
-    result.scales[b] =
-        lane_scale<O, part, lanes>(in, b * part, clamp(valid - b * part, 0, part), amax, col, how, t, at, group);
-    encode_words<O, part>(in, b * part, result.scales[b], col, how, t, at, result.words + b * part * bits / 32);
-  }
+  auto result = encode_prepared<O, Count>(
+      in, col, how, t, index, [&](int b) __attribute__((always_inline)) {
+        std::uint32_t const amax = largest_word<lanes>(in.template amax<part>(b * part), group);
+        return lane_scale<O, part, lanes>(in, b * part, clamp(valid - b * part, 0, part), amax, col, how, t,
+                                          index + static_cast<std::uint64_t>(b * part), group);
+      });
   if constexpr (corrects<O>) correct_lane_scales<O, Count>(in, how, t, index, col, group, result);
   return result;
 }

@@ -87,6 +87,20 @@ LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<T, Count> cons
   return (top(0) >> 4 & 0x0808'0808u) | (top(1) & 0x8080'8080u);
 }
 
+/// Code i of packed ones, in the top bits of a word with others below; and alone, in the lowest bits.
+template <Format F>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t code_on_top(std::uint32_t const* words,
+                                                                            int i) noexcept {
+  constexpr int bits = F::spec.bits();
+  int const at = i * bits % 32, word = i * bits / 32;
+  if (at + bits <= 32) return words[word] << (32 - bits - at);
+  return (words[word] >> at | words[word + 1] << (32 - at)) << (32 - bits);
+}
+template <Format F>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> code_in_words(std::uint32_t const* words, int i) noexcept {
+  return static_cast<code<F>>(code_on_top<F>(words, i) >> (32 - F::spec.bits()));
+}
+
 // ---- any operand
 
 /// What a value of the group of columns from `col` is multiplied with, in order; the second factor is 1 for most.

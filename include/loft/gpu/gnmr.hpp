@@ -3,19 +3,16 @@
 // HIP. Source: gnmr.hpp, whose functions of one unit these kernels call; design sections 5 and 6.
 //
 // One block of threads takes the step, in one launch. A thread has a run of neighbouring units, so that what must
-// happen in unit order, the choice among equal risks, is one prefix sum over threads. For HIP include launch/hip.hpp
-// first.
+// happen in unit order, the choice among equal risks, is one prefix sum over threads.
 #ifndef LOFT_GPU_GNMR_HPP
 #define LOFT_GPU_GNMR_HPP
 
-#include <cstddef>
 #include <cstdint>
 
-#include "loft/stability/gnmr.hpp"
-#include "loft/gpu/detail/grid.hpp"
 #include "loft/core/exact.hpp"
-#include "loft/native/gpu/cuda.hpp"
-#include "loft/native/gpu/hip.hpp"
+#include "loft/gpu/detail/grid.hpp"
+#include "loft/native/gpu/lane_group.hpp"
+#include "loft/stability/gnmr.hpp"
 
 namespace loft::gpu {
 
@@ -47,16 +44,13 @@ LOFT_HOST_DEVICE inline gnmr_run run_of_thread(std::int64_t count) noexcept {
   return {first, detail::min(first + each, count)};
 }
 
-LOFT_HOST_DEVICE inline std::uint64_t exchange_both(std::uint64_t word, int mask) noexcept {
-  std::uint32_t const low = native::exchange(static_cast<std::uint32_t>(word), mask);
-  std::uint32_t const high = native::exchange(static_cast<std::uint32_t>(word >> 32), mask);
-  return detail::two_words(low, high);
-}
+using gnmr_group = lane_group<gnmr_tuning::width>;
 
 /// The words of a group of lanes, combined. The order of the words must not matter to `combine`.
 template <class Combine>
 LOFT_HOST_DEVICE inline std::uint64_t over_group(std::uint64_t word, Combine combine) noexcept {
-  for (int mask = 1; mask < gnmr_tuning::width; mask *= 2) word = combine(word, exchange_both(word, mask));
+  for (int mask = 1; mask < gnmr_tuning::width; mask *= 2)
+    word = combine(word, detail::exchange(word, mask, gnmr_group{}));
   return word;
 }
 
@@ -76,7 +70,7 @@ LOFT_HOST_DEVICE inline std::uint64_t over_block(std::uint64_t word, std::uint64
 LOFT_HOST_DEVICE inline std::uint64_t sum_before(std::uint64_t word, std::uint64_t* shared) noexcept {
   std::uint64_t before = 0;
   for (int mask = 1; mask < gnmr_tuning::width; mask *= 2) {  // `word`: the sum of the `mask` lanes that this one is in
-    std::uint64_t const neighbours = exchange_both(word, mask);
+    std::uint64_t const neighbours = detail::exchange(word, mask, gnmr_group{});
     if ((thread_index() & mask) != 0) before += neighbours;
     word += neighbours;
   }
@@ -183,29 +177,6 @@ __global__ void __launch_bounds__(gnmr_tuning::threads, blocks_held(1))
   report.nonfinite = static_cast<int>(seen.nonfinite);
   report.budget_hit = seen.candidates > static_cast<std::uint32_t>(o.max_active);
   *m.report = report;
-}
-
-/// One step of all units on the machine that `Device` describes: gnmr::step, the same units, report and decisions to
-/// the bit. One launch on `stream`, without a workspace; it can be part of a captured graph.
-///
-/// in: the controller by value, so that a captured step keeps its options. out: units, report, active.
-/// error: what gnmr::check says, negative_extent, too_many_units, null_pointer, misaligned_pointer, launch_failed; a
-/// refused step has changed nothing, not even the report in device memory.
-template <class Device, class History, class Signals, class Norm>
-[[nodiscard]] status gnmr_step(gnmr<History, Signals> const& controller, gnmr_memory<Norm> const& m,
-                               typename Device::stream stream) noexcept {
-  if (status const s = controller.check(); s != status::ok) return s;
-  if (m.count < 0) return status::negative_extent;
-  if (m.count > 0x7fff'ffff) return status::too_many_units;
-  if (m.count > 0 && (m.units == nullptr || m.norms == nullptr)) return status::null_pointer;
-  auto const is_off = [](void const* pointer, std::size_t alignment) {
-    return reinterpret_cast<std::uintptr_t>(pointer) % alignment != 0;
-  };
-  if (is_off(m.units, alignof(gnmr_unit)) || is_off(m.norms, alignof(Norm)) || is_off(m.risks, alignof(double)) ||
-      is_off(m.report, alignof(gnmr_report)))
-    return status::misaligned_pointer;
-  return Device::launch(step_units<gnmr<History, Signals>, Norm>, 1u, static_cast<unsigned>(gnmr_tuning::threads), 0,
-                        stream, controller, m);
 }
 
 }  // namespace loft::gpu

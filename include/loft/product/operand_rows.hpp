@@ -52,12 +52,6 @@ LOFT_HOST_DEVICE constexpr code<F> code_at(std::uint8_t const* row, std::int64_t
   return static_cast<code<F>>(held >> shift & ((1u << width) - 1));
 }
 
-template <Format F>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_one(code<F> c) noexcept {
-  if constexpr (has_branchless_decode<F>) return decode_branchless<F>(c);
-  else return decode<F>(c);
-}
-
 }  // namespace detail
 
 /// The rows of a quantized tensor. `constant`: a factor of all values that belongs to the rule and is stored nowhere.
@@ -78,8 +72,9 @@ struct quantized_rows {
   LOFT_HOST_DEVICE constexpr float element(std::int64_t row, std::int64_t col) const noexcept {
     code<element_format> const c = detail::code_at<element_format>(codes_of(row), col);
     if constexpr (requires { typename format::alternative; })
-      if (detail::is_alternative<format>(scale(row, col))) return detail::decode_one<typename format::alternative>(c);
-    return detail::decode_one<element_format>(c);
+      if (detail::is_alternative<format>(scale(row, col)))
+        return detail::decode_number<typename format::alternative>(c);
+    return detail::decode_number<element_format>(c);
   }
   LOFT_HOST_DEVICE constexpr double factor(std::int64_t row, std::int64_t col) const noexcept {
     code<typename format::scale> const& s = scale(row, col);
@@ -113,7 +108,7 @@ struct quantized_rows {
         int const here = static_cast<int>(detail::min<std::int64_t>(width, count - i));
         unpack<element_format>(codes_of(row) + packed_bytes<element_format>(first + i), here, codes);
         detail::for_each_index<width>(here,
-                                      [&](int k) { values[i + k] = detail::decode_one<element_format>(codes[k]); });
+                                      [&](int k) { values[i + k] = detail::decode_number<element_format>(codes[k]); });
       }
     }
   }

@@ -104,12 +104,12 @@ template <class T>
 
 /// The stages of the transform from Distance up to distances below `End`. Each is a function of its own, so that
 /// compilers see a loop of known length, and unroll it.
-template <int Distance, int End, int Count, class T>
-LOFT_HOST_DEVICE constexpr void butterflies(T* values) noexcept {
+template <int Distance, int End, int Count>
+LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
   if constexpr (Distance < End) {
     for (int pair = 0; pair < Count / 2; ++pair) {
       int const i = pair / Distance * 2 * Distance + pair % Distance;
-      T const a = values[i], b = values[i + Distance];
+      float const a = values[i], b = values[i + Distance];
       values[i] = number_arithmetic::add(a, b);
       values[i + Distance] = number_arithmetic::subtract(a, b);
     }
@@ -235,7 +235,15 @@ struct hadamard {
     constexpr T norm = detail::inverse_sqrt_of_order<T>(N);
     if constexpr (std::is_same_v<T, float>)
       if (native::hadamard_runs<outer, inner, Transposed>(run, 1, norm, run) == 1) return;
-    detail::butterflies<1, inner, N>(run);
+    for (int distance = 1; distance < inner; distance *= 2) {
+      for (int first = 0; first < N; first += 2 * distance) {
+        for (int i = first; i < first + distance; ++i) {
+          T const a = run[i], b = run[i + distance];
+          run[i] = detail::number_arithmetic::add(a, b);
+          run[i + distance] = detail::number_arithmetic::subtract(a, b);
+        }
+      }
+    }
     if constexpr (outer == 1)
       for (int i = 0; i < N; ++i) run[i] = detail::times_norm(run[i], norm);
     else

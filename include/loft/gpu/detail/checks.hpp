@@ -17,10 +17,10 @@ namespace loft::gpu {
 
 /// True where the kernel for rows of whole blocks is made for these types; rows_serve asks the views.
 template <class O, class T>
-inline constexpr bool is_row_type = O::format::shape.rows == 1 &&
-                                    lanes_hold<detail::rotation_of<O>, values_a_lane<O>>&&
-                                            lanes_together<O, values_a_lane<O>> <= 32 &&
-                                    detail::is_wide_type<T>;
+inline constexpr bool is_row_type =
+    O::format::shape.rows == 1 &&
+    lanes_hold<detail::rotation_of<O>, row_fragment<O>>&& lanes_together<O, row_fragment<O>> <= 32 &&
+    detail::is_wide_type<T>;
 
 template <class T>
 bool aligned(T const* pointer) noexcept {
@@ -61,8 +61,8 @@ bool needs_scale(O const& how, context<Stream> const& where) noexcept {
   return has_tensor_scale<typename O::format> && (detail::needs_amax(how) || where.amax != nullptr);
 }
 
-template <class O, class T, class Stream>
-status check_quantize(matrix_view<T const> in, quantized_view<typename O::format> out, O const& how,
+template <class O, class T, ScaleLayout L, class Stream>
+status check_quantize(matrix_view<T const> in, quantized_view<typename O::format, L> out, O const& how,
                       context<Stream> const& where) noexcept {
   if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
   if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
@@ -77,9 +77,11 @@ status check_quantize(matrix_view<T const> in, quantized_view<typename O::format
 }
 
 /// True where the kernel for rows of whole blocks can read and write these views.
-template <class T, class B>
-bool rows_serve(matrix_view<T const> in, quantized_view<B> out) noexcept {
-  return detail::rows_are_wide(in) && detail::is_multiple(out.codes, 16);
+template <class O, class T, class B, ScaleLayout L>
+bool rows_serve(matrix_view<T const> in, quantized_view<B, L> out) noexcept {
+  constexpr int count = row_fragment<O>;
+  return detail::rows_are_wide(in) && detail::is_multiple(out.codes, 16) &&
+         in.cols % (count * lanes_together<O, count>) == 0;
 }
 
 }  // namespace loft::gpu

@@ -36,15 +36,6 @@ inline constexpr bool has_float_fields = requires {
 template <Format F>
 inline constexpr int fields_exponent = 127 - F::spec.bias;
 
-/// Code i of eight in the top bits of a word.
-template <Format F>
-LOFT_HOST_DEVICE constexpr std::uint32_t code_on_top(std::uint32_t const* words, int i) noexcept {
-  constexpr int bits = F::spec.bits();
-  int const at = i * bits % 32, word = i * bits / 32;
-  if (at + bits <= 32) return words[word] << (32 - bits - at);
-  return (words[word] >> at | words[word + 1] << (32 - at)) << (32 - bits);
-}
-
 /// The eight codes as floats; of formats with has_float_fields the fields alone, the values times
 /// 2^-fields_exponent<F>.
 template <Format F>
@@ -52,15 +43,13 @@ LOFT_HOST_DEVICE inline void decode_eight(std::uint32_t const* words, float* val
   constexpr auto spec = F::spec;
   constexpr int bits = spec.bits();
   for (int i = 0; i < 8; ++i) {
-    std::uint32_t const top = code_on_top<F>(words, i);
+    std::uint32_t const top = detail::code_on_top<F>(words, i);
     if constexpr (has_float_fields<F>) {
       constexpr std::uint32_t mask = detail::float_sign | spec.magnitude_mask() << (23 - spec.mantissa_bits);
       values[i] = bit_cast<float>(
           static_cast<std::uint32_t>(static_cast<std::int32_t>(top) >> (8 - spec.exponent_bits)) & mask);
     } else {
-      auto const c = static_cast<code<F>>(top >> (32 - bits));
-      if constexpr (detail::has_branchless_decode<F>) values[i] = detail::decode_branchless<F>(c);
-      else values[i] = decode<F>(c);
+      values[i] = detail::decode_number<F>(static_cast<code<F>>(top >> (32 - bits)));
     }
   }
 }
@@ -81,8 +70,8 @@ inline constexpr bool decodes_pairs = [] {
   using format = typename O::format;
   using element = typename format::element;
   return std::is_same_v<T, bf16_t> && native::has_bf16_pairs && has_float_fields<element> &&
-         element::spec.bits() == 4 && detail::is_power_of_two_format<typename format::scale> &&
-         !detail::rotates<O> && !detail::has_constant<O>;
+         element::spec.bits() == 4 && detail::is_power_of_two_format<typename format::scale> && !detail::rotates<O> &&
+         !detail::has_constant<O>;
 }();
 
 /// Eight 4-bit codes times 2^exponent as four pairs of bfloat16. The fields are those of a bfloat16 whose exponent is
@@ -111,9 +100,8 @@ LOFT_HOST_DEVICE inline void decode_pairs(std::uint32_t codes, int exponent, std
 /// Eight elements of one block: code times scale, then the tensor's factor or the rule's constant, each product rounded
 /// once. Gives true where no value can be beyond 2^120.
 template <class O>
-LOFT_HOST_DEVICE inline bool dequantize_eight(std::uint32_t const* words,
-                                              code<typename O::format::scale> const& scale, int col,
-                                              float tensor_decode, float* values) noexcept {
+LOFT_HOST_DEVICE inline bool dequantize_eight(std::uint32_t const* words, code<typename O::format::scale> const& scale,
+                                              int col, float tensor_decode, float* values) noexcept {
   using format = typename O::format;
   using element = typename format::element;
   constexpr int alike = detail::min(8, detail::factor_cols<format>);
@@ -154,9 +142,9 @@ LOFT_HOST_DEVICE inline bool dequantize_eight(std::uint32_t const* words,
   return small;
 }
 
-template <class O, class T>
+template <class O, class T, ScaleLayout L>
 struct dequantize_arguments {
-  quantized_view<typename O::format const> in;
+  quantized_view<typename O::format const, L> in;
   matrix_view<T> out;
   O how;
   std::uint64_t const* seed;  ///< null, or for with_seed
@@ -165,8 +153,8 @@ struct dequantize_arguments {
 };
 
 /// Each lane has eight elements of a row, several times, the loads of all first. Wide: all of them, in words.
-template <class O, class T, class Layout, bool Wide>
-__global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequantize_arguments<O, T> const a) {
+template <class O, class T, class L, bool Wide>
+__global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequantize_arguments<O, T, L> const a) {
   using format = typename O::format;
   using element = typename format::element;
   constexpr int count = value_tuning::values, bits = element::spec.bits(), step = value_tuning::threads * count;
@@ -175,6 +163,7 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
   std::int64_t const row = place.row, first = place.col + thread_index() * count;
   std::uint8_t const* const codes = a.in.codes + row * packed_bytes<element>(a.grid.cols);
   auto const rotation = with_seed(a.how.rotation, a.seed);
+  detail::scale_grid<format, L> const grid{a.in.rows, a.grid.cols};
   float t = a.tensor_decode;
   if constexpr (has_tensor_scale<format>) t = *a.in.tensor_scale;
   struct part {
@@ -183,7 +172,7 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
   };
   auto const load = [&](std::int64_t col, int valid) {
     part result{};
-    result.scale = a.in.scales[detail::scale_index<format, Layout>(row, col / format::shape.cols, a.grid.cols)];
+    result.scale = a.in.scales[grid.place(row, col / format::shape.cols)];
     load_eight<element, Wide>(codes + col * bits / 8, (valid * bits + 7) / 8, result.words);
     return result;
   };
@@ -198,8 +187,7 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
       }
     }
     float values[count];
-    bool small =
-        dequantize_eight<O>(from.words, from.scale, static_cast<int>(col % format::shape.cols), t, values);
+    bool small = dequantize_eight<O>(from.words, from.scale, static_cast<int>(col % format::shape.cols), t, values);
     if constexpr (detail::rotates<O>) {
       lane_group<detail::max(1, detail::rotation_size<O> / count)> const group;
       rotation.template invert_lanes<count>(values, group);

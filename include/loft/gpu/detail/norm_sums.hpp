@@ -34,26 +34,6 @@ LOFT_HOST_DEVICE constexpr int rounds_ahead(int bytes) noexcept {
   return detail::clamp(bytes / (norm_tuning::values * static_cast<int>(sizeof(T))), 1, norm_tuning::rounds / 2);
 }
 
-/// A lane's neighbours as they lie in memory. in: an address that is a multiple of 16.
-template <class T>
-struct lane_words {
-  static constexpr int parts = norm_tuning::values * static_cast<int>(sizeof(T)) / 16,
-                       in_part = norm_tuning::values / parts;
-  std::uint32_t words[parts][4] = {};
-
-  LOFT_HOST_DEVICE void load(T const* from) noexcept {
-    for (int i = 0; i < parts; ++i) {
-      u32x4 const four = load_16(from + i * in_part);
-      words[i][0] = four.x, words[i][1] = four.y, words[i][2] = four.z, words[i][3] = four.w;
-    }
-  }
-  LOFT_HOST_DEVICE auto values() const noexcept {
-    detail::lane_values<held<T>, norm_tuning::values> result;
-    for (int i = 0; i < parts; ++i) put_words<T, in_part>(result, i * in_part, words[i]);
-    return result;
-  }
-};
-
 /// The accumulators of a lane. A sum that is not finite tells of an element that is not: squares of floats never
 /// overflow.
 struct norm_lane {
@@ -71,18 +51,9 @@ struct norm_lane {
 };
 
 /// The sum over 32 lanes as a tree by neighbours, in all of them.
-[[gnu::always_inline]] LOFT_HOST_DEVICE inline double sum_of_lanes(double sum) noexcept {
-  for (int mask = 1; mask < norm_tuning::lanes; mask *= 2) {
-    auto const bits = bit_cast<std::uint64_t>(sum);
-    std::uint64_t const low = native::exchange(static_cast<std::uint32_t>(bits), mask);
-    std::uint64_t const high = native::exchange(static_cast<std::uint32_t>(bits >> 32), mask);
-    sum += bit_cast<double>(high << 32 | low);
-  }
-  return sum;
-}
-[[gnu::always_inline]] LOFT_HOST_DEVICE inline std::uint32_t sum_of_lanes(std::uint32_t sum) noexcept {
-  for (int mask = 1; mask < norm_tuning::lanes; mask *= 2) sum += native::exchange(sum, mask);
-  return sum;
+template <class N>
+[[gnu::always_inline]] LOFT_HOST_DEVICE inline N sum_of_lanes(N number) noexcept {
+  return detail::sum_of_lanes<norm_tuning::lanes>(number, lane_group<norm_tuning::lanes>{});
 }
 
 [[gnu::always_inline]] LOFT_HOST_DEVICE inline bool is_finite(double sum) noexcept {
@@ -101,7 +72,7 @@ LOFT_HOST_DEVICE inline double sum_of_any_chunk(T const* values, std::int64_t co
   auto const read = [&](int at) {
     if (at >= count) return 0.0f;
     if constexpr (std::is_same_v<T, bf16_t>) return bit_cast<float>(std::uint32_t{values[at].bits()} << 16);
-    else return to_lane_float(values[at]);
+    else return to_register_float(values[at]);
   };
   norm_lane lane;
   std::uint32_t found = 0;

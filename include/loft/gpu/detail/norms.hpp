@@ -74,20 +74,20 @@ LOFT_HOST_DEVICE inline void add_whole_chunks(norm_shared& shared, T const* valu
   constexpr int rounds = norm_tuning::rounds, step = norm_tuning::step, apart = norm_tuning::apart;
   constexpr int ahead = rounds_ahead<T>(norm_tuning::bytes_ahead);
   T const* from = values + lane_of_thread() * norm_tuning::values;
-  lane_words<T> ring[ahead];
+  loaded_fragments<T, norm_tuning::values, ahead> ring;
   if (whole > 0) {
 #pragma unroll
-    for (int round = 0; round < ahead; ++round) ring[round].load(from + round * step);
+    for (int round = 0; round < ahead; ++round) ring.load(round, from + round * step);
   }
 #pragma unroll 1
   for (int i = 0; i < whole; ++i, from += apart) {
     norm_lane lane;
 #pragma unroll
     for (int round = 0; round < rounds; ++round) {
-      lane.add(ring[round % ahead].values());
+      lane.add(ring.values(round % ahead));
       int const next = round + ahead;  // of the next chunk, too
-      if (next < rounds) ring[round % ahead].load(from + next * step);
-      else if (i + 1 < whole) ring[round % ahead].load(from + apart + (next - rounds) * step);
+      if (next < rounds) ring.load(round % ahead, from + next * step);
+      else if (i + 1 < whole) ring.load(round % ahead, from + apart + (next - rounds) * step);
     }
     put_sum(shared, i, sum_of_lanes(detail::norm_tree(lane.sums)));
   }
@@ -112,7 +112,7 @@ __global__ void __launch_bounds__(norm_tuning::threads, blocks_held(sizeof(T) ==
 
 template <class O, class T>
 struct norm_by_product {
-  row_arguments<O, T> rows;
+  row_arguments<O, T, row_major> rows;
   int level;
   norm_partial* out;
   norm_counters* counters;
@@ -133,50 +133,42 @@ inline constexpr int blocks_beside = [] {
 template <class O, class T>
 __global__ void __launch_bounds__(norm_tuning::threads, blocks_held(blocks_beside<O, T>))
     quantize_rows_with_norm(norm_by_product<O, T> const a) {
-  using format = typename O::format;
-  constexpr int count = norm_tuning::values, bits = format::element::spec.bits(), cols = format::shape.cols;
-  constexpr int lanes = detail::max(1, cols / count), code_blocks = lane_codes<format, count>::blocks;
-  constexpr int step = norm_tuning::step, groups = norm_tuning::groups;
+  constexpr int count = norm_tuning::values, step = norm_tuning::step, groups = norm_tuning::groups;
   constexpr int ahead = rounds_ahead<T>(norm_tuning::bytes_ahead_beside), batch = ahead * step,
                 batches = norm_order::chunk / batch;
   __shared__ norm_shared shared;
   lane_group<lanes_together<O, count>> const group;
-  O const how = with_seed(a.rows.how, a.rows.from.seed);
-  tensor_scale const t = a.rows.from.scale != nullptr ? *a.rows.from.scale : a.rows.t;
+  O const how = a.rows.to.operand();
+  tensor_scale const t = a.rows.to.scale_of_tensor();
   auto const first = [&] { return ((std::int64_t{block_index()} << a.level) + group_of_thread()) * norm_order::chunk; };
   std::int64_t at = first() + lane_of_thread() * count;
-  lane_words<T> ring[ahead];
+  loaded_fragments<T, count, ahead> ring;
 #pragma unroll
   for (int i = 0; i < ahead; ++i)
-    if (at + i * step < a.rows.cols) ring[i].load(a.rows.data + at + i * step);
+    if (at + i * step < a.rows.in.cols) ring.load(i, a.rows.in.data + at + i * step);
   norm_lane lane;
 #pragma unroll 1
   for (int more = chunks_of_group(a.level) * batches - 1; more >= 0; --more) {
     bool const ends = more % batches == 0;
     int const onward = ends ? (groups - 1) * norm_order::chunk + batch : batch;
     auto const place = static_cast<std::uint64_t>(at);
-    auto const left = static_cast<int>(detail::clamp<std::int64_t>(a.rows.cols - at, 0, 1 << 30));
+    auto const left = static_cast<int>(detail::clamp<std::int64_t>(a.rows.in.cols - at, 0, 1 << 30));
 #pragma unroll
     for (int i = 0; i < ahead; ++i) {
-      auto const values = ring[i].values();
-      auto const result =
-          quantize_loaded<O, count>(values, count, how, t, place + static_cast<unsigned>(i * step), group);
-      lane.add(values);
-      ring[i] = {};  // not before: the registers are the same
-      if (more > 0 && onward + i * step < left) ring[i].load(a.rows.data + at + onward + i * step);
-      if (i * step >= left) continue;
-      store_words(a.rows.out.codes + place * bits / 8 + i * (step * bits / 8), result.words);
-      if (lanes != 1 && group.rank() % lanes != 0) continue;
-      for (int b = 0; b < code_blocks; ++b)
-        (a.rows.out.scales + place / cols)[i * (step / cols) + b] = result.scales[b];
+      auto const index = place + static_cast<unsigned>(i * step);
+      auto const result = quantize_fragment(ring, i, count, how, t, index, group);
+      lane.add(ring.values(i));
+      ring.clear(i);  // not before: the registers are the same
+      if (more > 0 && onward + i * step < left) ring.load(i, a.rows.in.data + at + onward + i * step);
+      if (i * step < left) store_in_row<O>(a.rows.to.view, 0, place, i * step, result, group);
     }
     at += onward;
     if (!ends) continue;
     put_sum(shared, chunks_of_group(a.level) - 1 - more / batches, sum_of_lanes(detail::norm_tree(lane.sums)));
     lane = {};
   }
-  take_again(shared, a.level, a.rows.data + first(), a.rows.cols - first(), norm_tuning::most_chunks);
-  finish_norm(shared, a.level, block_index(), norm_blocks(a.rows.cols, a.level), a.partials, a.counters, a.out);
+  take_again(shared, a.level, a.rows.in.data + first(), a.rows.in.cols - first(), norm_tuning::most_chunks);
+  finish_norm(shared, a.level, block_index(), norm_blocks(a.rows.in.cols, a.level), a.partials, a.counters, a.out);
 }
 
 }  // namespace loft::gpu

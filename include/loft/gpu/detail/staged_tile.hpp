@@ -8,86 +8,31 @@
 #include <type_traits>
 
 #include "loft/block/quantize_lanes.hpp"
+#include "loft/gpu/detail/fragments.hpp"
 #include "loft/gpu/detail/grid.hpp"
-#include "loft/gpu/detail/rows.hpp"
-#include "loft/tensor/quantize.hpp"
+#include "loft/tensor/view.hpp"
 
 namespace loft::gpu {
 
-/// One of the two things that a tile is quantized to: along the rows of the view, or along its columns, which is the
-/// quantized transpose. Nothing: no second output.
-template <class O>
-struct tile_output {
-  quantized_view<typename O::format> out;
-  O how;
-  tensor_scale t;
-  device_inputs from;
-};
-struct nothing {};
-
-template <class Output>
-struct operand_of {
-  using type = void;
-};
-template <class O>
-struct operand_of<tile_output<O>> {
-  using type = O;
-};
-
-/// The columns that belong together: a block, a run of the rotation, a group of corrected scales.
-template <class O>
-inline constexpr int tile_run = detail::least_common_multiple(
-    detail::least_common_multiple(O::format::shape.cols, detail::rotation_size<O>),
-    detail::correction_group<O>);
-template <>
-inline constexpr int tile_run<void> = 1;
-template <class O>
-inline constexpr int tile_block_rows = O::format::shape.rows;
-template <>
-inline constexpr int tile_block_rows<void> = 1;
-
-/// The values that a thread works on at once: sixteen bytes of codes, so that neighbouring threads write whole lines of
-/// memory; whole blocks for rules that look at more than a maximum, or measure errors.
-template <class O>
-inline constexpr int tile_values_a_lane = detail::has_statistic<O> || detail::has_candidates<O>
-                                              ? tile_run<O>
-                                              : (O::format::element::spec.bits() > 6 ? 16 : 32);
-
 /// Rows and columns of a tile: whole blocks and runs of both outputs, and whole sectors of memory in both directions.
-/// fewer_rows: where shared memory has no room for more; blocks that are taller are staged piece by piece.
+/// fewer_rows: where shared memory has no room for more; blocks that are taller are staged slab by slab.
 struct tile_tuning {
   static constexpr int threads = 256, rows = 128, cols = 128, fewer_rows = 64;
 };
-template <class First, class Second>
-inline constexpr bool fits_a_tile =
-    tile_tuning::cols % tile_run<First> == 0 && tile_tuning::rows % tile_run<Second> == 0 &&
-    tile_tuning::rows % tile_block_rows<First> == 0;
-
-/// A part of a line of a tile, for one thread. Neighbouring threads have neighbouring parts, whose codes and scales are
-/// neighbours in memory.
-struct tile_part {
-  int line, first;
-};
-template <int Count, int Length>
-LOFT_HOST_DEVICE inline tile_part part_of() noexcept {
-  constexpr unsigned pieces = Length / Count;
-  auto const unit = static_cast<unsigned>(thread_index());
-  return {static_cast<int>(unit / pieces), static_cast<int>(unit % pieces * Count)};
-}
 
 /// A tile in shared memory, in groups of sixteen bytes. Rows of 16-bit numbers end with a group more, so that
-/// neighbouring rows lie in different banks; the place of a group in its row depends on the band of rows, so that the
-/// same column of neighbouring bands does, too, and is the same for all rows of a band.
+/// neighbouring rows lie in different banks. The place of a group in its row is the same for `swizzle` neighbouring
+/// rows, and differs for the next ones, so that one column of them lies in different banks, too.
 template <class T, int Rows, int Cols>
 struct staged_tile {
-  static constexpr int group = 16 / static_cast<int>(sizeof(T)), band = 16;
+  static constexpr int group = 16 / static_cast<int>(sizeof(T)), swizzle = 16;
   static constexpr int pitch = Cols + (sizeof(T) == 2 ? group : 0);
   static constexpr int bytes = Rows * pitch * static_cast<int>(sizeof(T));
   T* data;
 
   LOFT_HOST_DEVICE T* group_at(int row, int col) const noexcept {
     auto const r = static_cast<unsigned>(row), c = static_cast<unsigned>(col);
-    return data + r * pitch + (c / group ^ r / band % 8) * group;
+    return data + r * pitch + (c / group ^ r / swizzle % 8) * group;
   }
   LOFT_HOST_DEVICE T& at(int row, int col) const noexcept {
     return group_at(row, col)[static_cast<unsigned>(col) % group];
@@ -134,59 +79,55 @@ LOFT_HOST_DEVICE inline void stage(staged_tile<T, Rows, Cols> tile, matrix_view<
   }
 }
 
-/// Value i of a lane; of a pair of bfloat16 the first one comes first.
+/// Value i of a fragment; of a pair of bfloat16 the first one comes first.
 template <class T, class V>
-LOFT_HOST_DEVICE inline void store_number(V& to, int i, T number) noexcept {
-  if constexpr (!std::is_same_v<T, bf16_t>) to.values[i] = to_lane_float(number);
+LOFT_HOST_DEVICE inline void put_value(V& to, int i, T number) noexcept {
+  if constexpr (!std::is_same_v<T, bf16_t>) to.values[i] = to_register_float(number);
   else if (i % 2 == 0) to.words[i / 2] = number.bits();
   else to.words[i / 2] = native::choose_bytes(to.words[i / 2], number.bits(), 0x5410);
 }
 
-/// `Count` values of a line from `first` on: a row of the tile, or with Down a column.
+/// The fragments of a thread in a tile: `Count` neighbours of its rows, or with Down of its columns, always at the same
+/// place of a line, and `step` lines apart. Neighbouring threads have neighbouring fragments, whose codes and scales are
+/// neighbours in memory.
 template <bool Down, int Count, class T, int Rows, int Cols>
-LOFT_HOST_DEVICE inline detail::lane_values<held<T>, Count> tile_values(staged_tile<T, Rows, Cols> tile, int line,
-                                                                        int first) noexcept {
-  constexpr int group = staged_tile<T, Rows, Cols>::group;
-  detail::lane_values<held<T>, Count> result;
-  if constexpr (!Down && Count % group == 0 && sizeof(T) > 1) {
-    for (int i = 0; i < Count; i += group) {
-      u32x4 const four = *reinterpret_cast<u32x4 const*>(tile.group_at(line, first + i));
-      std::uint32_t const raw[4] = {four.x, four.y, four.z, four.w};
-      put_words<T, group>(result, i, raw);
-    }
-  } else if constexpr (Down && Count % staged_tile<T, Rows, Cols>::band == 0) {
-    // One address for each band, whose rows are a constant apart.
-    constexpr int band = staged_tile<T, Rows, Cols>::band, pitch = staged_tile<T, Rows, Cols>::pitch;
-    for (int top = 0; top < Count; top += band) {
-      T const* const column = &tile.at(first + top, line);
-      for (int i = 0; i < band; ++i) store_number(result, top + i, column[i * pitch]);
-    }
-  } else {
-    for (int i = 0; i < Count; ++i) store_number(result, i, Down ? tile.at(first + i, line) : tile.at(line, first + i));
-  }
-  return result;
-}
+struct tile_lines {
+  static constexpr int count = Count, lines = Down ? Cols : Rows, length = Down ? Rows : Cols;
+  static constexpr bool is_rotated = false;
+  static constexpr int step = tile_tuning::threads * Count / length;
+  staged_tile<T, Rows, Cols> tile;
+  int start, first;  ///< the first line, and the place of the fragments in theirs
 
-/// Stores the first `count` codes of a lane's words; the bits behind them are zero up to the end of the byte. `whole`:
-/// all codes are there, at multiples of 16 bytes.
-template <int Bits, int N>
-LOFT_HOST_DEVICE inline void store_codes(std::uint8_t* to, std::uint32_t const (&words)[N], int count,
-                                         bool whole) noexcept {
-  if (whole) {
-    store_words(to, words);
-    return;
+  LOFT_HOST_DEVICE explicit tile_lines(staged_tile<T, Rows, Cols> of) noexcept : tile{of} {
+    constexpr unsigned in_line = length / Count;
+    auto const unit = static_cast<unsigned>(thread_index());
+    start = static_cast<int>(unit / in_line);
+    first = static_cast<int>(unit % in_line * Count);
   }
-  int bytes = (count * Bits + 7) / 8;
-  for (int i = 0; i < N; ++i) {
-    std::uint32_t word = words[i];
-    for (int k = 0; k < 4 && bytes > 0; ++k, --bytes, word >>= 8) *to++ = static_cast<std::uint8_t>(word);
-  }
-}
+  LOFT_HOST_DEVICE int line(int i) const noexcept { return start + i * step; }
 
-/// What store_codes asks of a tensor: rows whose codes start at multiples of 16 bytes.
-inline bool LOFT_HOST_DEVICE codes_are_wide(std::uint8_t const* codes, std::int64_t row_bytes) noexcept {
-  return reinterpret_cast<std::uintptr_t>(codes) % 16 == 0 && row_bytes % 16 == 0;
-}
+  LOFT_HOST_DEVICE fragment<T, Count> values(int i) const noexcept {
+    constexpr int group = staged_tile<T, Rows, Cols>::group, swizzle = staged_tile<T, Rows, Cols>::swizzle;
+    fragment<T, Count> result;
+    if constexpr (!Down && Count % group == 0 && sizeof(T) > 1) {
+      for (int k = 0; k < Count; k += group) {
+        u32x4 const four = *reinterpret_cast<u32x4 const*>(tile.group_at(line(i), first + k));
+        std::uint32_t const raw[4] = {four.x, four.y, four.z, four.w};
+        put_words<T, group, Count>(result, k, raw);
+      }
+    } else if constexpr (Down && Count % swizzle == 0) {
+      // One address for rows that are a constant apart.
+      for (int top = 0; top < Count; top += swizzle) {
+        T const* const column = &tile.at(first + top, line(i));
+        for (int k = 0; k < swizzle; ++k) put_value(result, top + k, column[k * staged_tile<T, Rows, Cols>::pitch]);
+      }
+    } else {
+      for (int k = 0; k < Count; ++k)
+        put_value(result, k, Down ? tile.at(first + k, line(i)) : tile.at(line(i), first + k));
+    }
+    return result;
+  }
+};
 
 }  // namespace loft::gpu
 

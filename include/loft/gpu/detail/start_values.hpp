@@ -33,20 +33,20 @@ status start_teams(Kernel kernel, row_grid grid, context<Stream> const& where, A
   return start_grid<Device>(kernel, grid, run_tuning::threads, team_bytes<Values>, where, arguments);
 }
 
-template <class Device, class Layout, class O, class T, class Stream>
-status start_dequantize(quantized_view<typename O::format const> in, matrix_view<T> out, O const& how,
+template <class Device, class O, ScaleLayout L, class T, class Stream>
+status start_dequantize(quantized_view<typename O::format const, L> in, matrix_view<T> out, O const& how,
                         context<Stream> const& where) noexcept {
   using format = typename O::format;
   float const constant = loft::detail::constant_of<O>().decode;
   if constexpr (!lanes_hold<detail::rotation_of<O>, value_tuning::values>) {
     row_grid const grid = grid_for(out.rows, out.cols, decoded_values<O>);
-    dequantize_arguments<O, T> const a{in, out, how, where.seed, constant, grid};
-    return start_teams<Device, decoded_values<O>>(dequantize_runs<O, T, Layout>, grid, where, a);
+    dequantize_arguments<O, T, L> const a{in, out, how, where.seed, constant, grid};
+    return start_teams<Device, decoded_values<O>>(dequantize_runs<O, T, L>, grid, where, a);
   } else {
     constexpr std::int64_t bits = format::element::spec.bits(), together = lanes_of<detail::rotation_size<O>, 8>;
     bool const wide = detail::is_wide_type<T> && detail::rows_are_wide(out) && detail::is_multiple(in.codes, 4) &&
                       bits % 4 == 0 && in.cols % together == 0;
-    bool const flat = wide && std::is_same_v<Layout, row_major> && in.cols % format::shape.cols == 0 &&
+    bool const flat = wide && std::is_same_v<L, row_major> && in.cols % format::shape.cols == 0 &&
                       format::shape.rows == 1 && is_contiguous(out);
     if (flat) {
       out = as_one_row(out);
@@ -55,15 +55,15 @@ status start_dequantize(quantized_view<typename O::format const> in, matrix_view
     }
     row_grid const grid = grid_for(
         out.rows, out.cols, value_tuning::threads * value_tuning::values * (wide ? value_tuning::decode_rounds : 1));
-    dequantize_arguments<O, T> const a{in, out, how, where.seed, constant, grid};
-    return wide ? start_lanes<Device>(dequantize_rows<O, T, Layout, true>, grid, where, a)
-                : start_lanes<Device>(dequantize_rows<O, T, Layout, false>, grid, where, a);
+    dequantize_arguments<O, T, L> const a{in, out, how, where.seed, constant, grid};
+    return wide ? start_lanes<Device>(dequantize_rows<O, T, L, true>, grid, where, a)
+                : start_lanes<Device>(dequantize_rows<O, T, L, false>, grid, where, a);
   }
 }
 
-template <class Device, class Rotation, class T, class Stream>
-status start_rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const& rotation, context<Stream> const& where,
-                    bool inverse) noexcept {
+template <class Device, bool Inverse, class Rotation, class T, class Stream>
+status start_rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const& rotation,
+                    context<Stream> const& where) noexcept {
   if constexpr (!lanes_hold<Rotation, value_tuning::values>) {
     if (is_contiguous(in) && is_contiguous(out) && in.col_stride == 1 && out.col_stride == 1) {
       in = as_one_row(in);
@@ -72,8 +72,7 @@ status start_rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const&
     constexpr int values = team_values<Rotation::size>;
     row_grid const grid = grid_for(out.rows, out.cols, values);
     rotate_arguments<Rotation, T> const a{in, out, rotation, where.seed, grid};
-    return inverse ? start_teams<Device, values>(rotate_runs<Rotation, T, true>, grid, where, a)
-                   : start_teams<Device, values>(rotate_runs<Rotation, T, false>, grid, where, a);
+    return start_teams<Device, values>(rotate_runs<Rotation, T, Inverse>, grid, where, a);
   } else {
     constexpr std::int64_t together = lanes_of<Rotation::size, value_tuning::values>;
     bool const wide =
@@ -85,11 +84,8 @@ status start_rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const&
     row_grid const grid =
         grid_for(out.rows, out.cols, value_tuning::threads * value_tuning::values * value_tuning::rounds);
     rotate_arguments<Rotation, T> const a{in, out, rotation, where.seed, grid};
-    if (inverse)
-      return wide ? start_lanes<Device>(rotate_rows<Rotation, T, true, true>, grid, where, a)
-                  : start_lanes<Device>(rotate_rows<Rotation, T, false, true>, grid, where, a);
-    return wide ? start_lanes<Device>(rotate_rows<Rotation, T, true, false>, grid, where, a)
-                : start_lanes<Device>(rotate_rows<Rotation, T, false, false>, grid, where, a);
+    return wide ? start_lanes<Device>(rotate_rows<Rotation, T, true, Inverse>, grid, where, a)
+                : start_lanes<Device>(rotate_rows<Rotation, T, false, Inverse>, grid, where, a);
   }
 }
 

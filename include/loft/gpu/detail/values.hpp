@@ -61,23 +61,6 @@ struct rotate_arguments {
   row_grid grid;
 };
 
-/// Values [col, col + Count) of a row as a lane holds them; beyond the end zeros. Wide: all of them, in words.
-template <bool Wide, int Count, class T>
-LOFT_HOST_DEVICE inline detail::lane_values<held<T>, Count> row_values(matrix_view<T const> in, std::int64_t row,
-                                                                       std::int64_t col, int valid) noexcept {
-  detail::lane_values<held<T>, Count> values{};
-  if constexpr (Wide) {
-    if (valid > 0) values = load_values<T, Count>(&in(row, col));
-  } else if constexpr (std::is_same_v<T, bf16_t>) {
-    for (int i = 0; i < Count; ++i)
-      if (i < valid) values.words[i / 2] |= static_cast<std::uint32_t>(in(row, col + i).bits()) << i % 2 * 16;
-  } else {
-    for (int i = 0; i < Count; ++i)
-      if (i < valid) values.values[i] = to_lane_float(in(row, col + i));
-  }
-  return values;
-}
-
 /// Each lane has eight values of a row, twice, and its neighbours the rest of a run.
 template <class Rotation, class T, bool Wide, bool Inverse>
 __global__ void __launch_bounds__(value_tuning::threads) rotate_rows(rotate_arguments<Rotation, T> const a) {
@@ -85,19 +68,20 @@ __global__ void __launch_bounds__(value_tuning::threads) rotate_rows(rotate_argu
   auto const place = place_of_block(a.grid.rows, a.grid.chunks, step * value_tuning::rounds);
   lane_group<detail::max(1, Rotation::size / count)> const group;
   Rotation const rotation = with_seed(a.rotation, a.seed);
-  detail::lane_values<held<T>, count> loaded[value_tuning::rounds];
+  loaded_fragments<T, count, value_tuning::rounds> loads;
   int valid[value_tuning::rounds];
 #pragma unroll
   for (int round = 0; round < value_tuning::rounds; ++round) {
     std::int64_t const col = place.col + round * step + thread_index() * count;
     valid[round] = static_cast<int>(detail::clamp<std::int64_t>(a.grid.cols - col, 0, count));
-    loaded[round] = row_values<Wide, count>(a.in, place.row, col, valid[round]);
+    loads.template load<Wide>(round, a.in, place.row, col, valid[round]);
   }
 #pragma unroll
   for (int round = 0; round < value_tuning::rounds; ++round) {
     std::int64_t const col = place.col + round * step + thread_index() * count;
+    auto const loaded = loads.values(round);
     float values[count];
-    for (int i = 0; i < count; ++i) values[i] = loaded[round][i];
+    for (int i = 0; i < count; ++i) values[i] = loaded[i];
     if constexpr (Inverse) rotation.template invert_lanes<count>(values, group);
     else rotation.template apply_lanes<count>(values, group);
     if (valid[round] > 0) store_numbers<Wide>(&a.out(place.row, col), a.out.col_stride, values, valid[round]);
@@ -122,30 +106,26 @@ __global__ void __launch_bounds__(value_tuning::threads) find_amax(amax_argument
   lane_group<detail::max(1, detail::rotation_size<O> / count)> const group;
   O const how = with_seed(a.how, a.seed);
   auto const place = place_of_block(a.grid.rows, a.grid.chunks, step * rounds);
-  detail::lane_values<held<T>, count> values[rounds];
+  loaded_fragments<T, count, rounds> loads;
 #pragma unroll
   for (int i = 0; i < rounds; ++i) {
     std::int64_t const col = place.col + i * step + thread_index() * count;
     int const valid = static_cast<int>(detail::clamp<std::int64_t>(a.grid.cols - col, 0, count));
-    values[i] = row_values<Wide, count>(a.in, place.row, col, valid);
+    loads.template load<Wide>(i, a.in, place.row, col, valid);
   }
   std::uint32_t largest = 0;
 #pragma unroll
   for (int i = 0; i < rounds; ++i) {
-    auto const take_finite = [&](auto const& from) {
-      std::uint32_t const all = from.template amax<count>(0);
-      if (all < detail::float_infinity) {
-        largest = detail::max(largest, all);
-      } else {
-        for (int k = 0; k < count; ++k) {
-          std::uint32_t const bits = detail::magnitude_bits(from[k]);
-          largest = detail::max(largest, bits < detail::float_infinity ? bits : 0u);
-        }
+    auto const values = prepared_values(loads, i, how, group);
+    std::uint32_t const all = values.template amax<count>(0);
+    if (all < detail::float_infinity) {
+      largest = detail::max(largest, all);
+    } else {
+      for (int k = 0; k < count; ++k) {
+        std::uint32_t const bits = detail::magnitude_bits(values[k]);
+        largest = detail::max(largest, bits < detail::float_infinity ? bits : 0u);
       }
-    };
-    if constexpr (detail::rotates<O> || O::policy == nonfinite::saturate)
-      take_finite(detail::prepare(values[i], how, group));
-    else take_finite(values[i]);
+    }
   }
   largest = detail::largest_word<width>(largest, lane_group<width>{});
   if (thread_index() % width == 0) atomic_largest(a.amax, largest);
@@ -169,13 +149,13 @@ __global__ void store_number(Number number, Number* to) {
 }
 
 /// Zeroes the places of a layout that no scale has.
-template <class B, class Layout>
-__global__ void pad_scales(code<typename B::scale>* scales, std::int64_t rows, std::int64_t cols, std::int64_t places) {
+template <class B, class L>
+__global__ void pad_scales(quantized_view<B, L> out) {
+  detail::scale_grid<B, L> const grid{out.rows, out.cols};
   std::int64_t const place = std::int64_t{block_index()} * value_tuning::threads + thread_index();
-  std::int64_t const padded_cols = detail::round_up(cols, Layout::tile_cols);
-  if (place >= places) return;
-  std::int64_t const row = place / padded_cols, col = place % padded_cols;
-  if (row >= rows || col >= cols) scales[Layout::index(row, col, cols)] = {};
+  std::int64_t const row = place / grid.padded_cols(), col = place % grid.padded_cols();
+  if (row < grid.padded_rows() && (row >= grid.rows || col >= grid.cols))
+    out.scales[L::index(row, col, grid.rows, grid.cols)] = {};
 }
 
 }  // namespace loft::gpu

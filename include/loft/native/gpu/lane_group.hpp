@@ -54,9 +54,25 @@ LOFT_HOST_DEVICE constexpr std::uint32_t largest_word(std::uint32_t word, G cons
   return word;
 }
 
-template <LaneGroup G>
-LOFT_HOST_DEVICE constexpr float exchange(float value, int mask, G const& group) noexcept {
-  return bit_cast<float>(group.exchange(bit_cast<std::uint32_t>(value), mask));
+/// The number of 32 or 64 bits that the lane of rank `rank() ^ mask` passes at the same call.
+template <class N, LaneGroup G>
+LOFT_HOST_DEVICE constexpr N exchange(N number, int mask, G const& group) noexcept {
+  if constexpr (sizeof(N) == 4) {
+    return bit_cast<N>(group.exchange(bit_cast<std::uint32_t>(number), mask));
+  } else {
+    auto const words = bit_cast<std::uint64_t>(number);
+    std::uint32_t const low = group.exchange(static_cast<std::uint32_t>(words), mask);
+    std::uint32_t const high = group.exchange(static_cast<std::uint32_t>(words >> 32), mask);
+    return bit_cast<N>(std::uint64_t{high} << 32 | low);
+  }
+}
+
+/// The sum of the numbers of `Lanes` neighbours, in all of them: a binary tree, whose two sides are added in either
+/// order.
+template <int Lanes, class N, LaneGroup G>
+LOFT_HOST_DEVICE constexpr N sum_of_lanes(N number, G const& group) noexcept {
+  for (int mask = 1; mask < Lanes; mask *= 2) number += exchange(number, mask, group);
+  return number;
 }
 
 }  // namespace detail

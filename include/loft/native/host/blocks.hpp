@@ -96,12 +96,14 @@ template <int Bits, class C>
   (all_lanes{});
 }
 
-/// Loads a register of random words, which are stored in words of type W.
-template <class W>
-[[gnu::always_inline]] inline u32s load_words(W const* from) noexcept {
-  if constexpr (sizeof(W) == 1) return widen(load<u8s>(from));
-  else if constexpr (sizeof(W) == 2) return widen(load<u16s>(from));
-  else return load<u32s>(from);
+/// Loads a register of random words from words[first] on; nothing where R has none.
+template <class R, class W>
+[[gnu::always_inline]] inline u32s load_random_words([[maybe_unused]] W const* words,
+                                                     [[maybe_unused]] int first) noexcept {
+  if constexpr (!detail::has_random_words<R>) return u32s{};
+  else if constexpr (sizeof(W) == 1) return widen(load<u8s>(words + first));
+  else if constexpr (sizeof(W) == 2) return widen(load<u16s>(words + first));
+  else return load<u32s>(words + first);
 }
 
 // decode_groups and decode_run call the next two functions, because no constant expression may contain a decoder.
@@ -199,9 +201,7 @@ LOFT_HOST_DEVICE constexpr int encode_groups([[maybe_unused]] T const* values,
       return load_values(values + i * lanes) * multiplier;
     };
     auto const encode = [&](f32s v, [[maybe_unused]] int i) __attribute__((always_inline)) {
-      u32s random = {};
-      if constexpr (detail::has_random_words<R>) random = load_words(words + i * lanes);
-      return encode_lanes<F, R>(v, random);
+      return encode_lanes<F, R>(v, load_random_words<R>(words, i * lanes));
     };
     constexpr int together = registers % 4 == 0 ? 1 : 4 / registers;  // groups in four registers
     int group = 0;
@@ -255,8 +255,7 @@ LOFT_HOST_DEVICE constexpr int encode_run([[maybe_unused]] T const* values, [[ma
     if (constant_evaluated()) return 0;
     int i = 0;
     for (; i + lanes <= count; i += lanes) {
-      u32s random = {};
-      if constexpr (detail::has_random_words<R>) random = load_words(words + i);
+      u32s const random = load_random_words<R>(words, i);
       store_codes<8 * sizeof(C)>(codes + i, encode_all_lanes<F, R, Special>(load_values(values + i), random));
     }
     return i;

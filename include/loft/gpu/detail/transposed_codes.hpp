@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The codes of square blocks turned into those of the transpose, in registers and shared memory, without encoding
 // twice. Source: design section 3: codes and scales of the transpose of square blocks are the transposed ones.
-#ifndef LOFT_GPU_DETAIL_KEPT_CODES_HPP
-#define LOFT_GPU_DETAIL_KEPT_CODES_HPP
+#ifndef LOFT_GPU_DETAIL_TRANSPOSED_CODES_HPP
+#define LOFT_GPU_DETAIL_TRANSPOSED_CODES_HPP
 
 #include <cstdint>
 #include <type_traits>
@@ -17,7 +17,7 @@ namespace loft::gpu {
 /// The codes of a tile in shared memory, where they wait to be written as columns: squares of 8 x 8 nibbles or 4 x 4
 /// bytes, whose words lie so that the words of one column of squares are in different banks.
 template <class O, int Rows, int Cols>
-struct kept_codes {
+struct transposed_codes {
   static constexpr int side = 32 / O::format::element::spec.bits(), pitch = Cols / side;
   static constexpr int bytes = Rows * pitch * 4;
   std::uint32_t* data;
@@ -83,12 +83,11 @@ LOFT_HOST_DEVICE inline void gather_columns(std::uint32_t* words) noexcept {
   }
 }
 
-/// The codes and scales of the transpose of a whole tile from those of its rows, for scales in row-major order. A
+/// The codes and scales of the transpose of a whole tile from those of its rows, whose scales stand once. A
 /// thread has one square at a time, its neighbours those below, so that they write neighbours.
-template <class O, int Rows, int Cols>
-LOFT_HOST_DEVICE inline void write_transposed(kept_codes<O, Rows, Cols> kept,
-                                              block_table<O, Rows, Cols> table,
-                                              quantized_view<typename O::format> out, std::int64_t top,
+template <class O, ScaleLayout L, int Rows, int Cols>
+LOFT_HOST_DEVICE inline void write_transposed(transposed_codes<O, Rows, Cols> waiting, block_table<O, Rows, Cols> table,
+                                              quantized_view<typename O::format, L> out, std::int64_t top,
                                               std::int64_t left) noexcept {
   using format = typename O::format;
   constexpr int bits = format::element::spec.bits(), side = 32 / bits, down = Rows / side;
@@ -98,7 +97,7 @@ LOFT_HOST_DEVICE inline void write_transposed(kept_codes<O, Rows, Cols> kept,
     int const below = unit % down, beside = unit / down;
     std::uint32_t words[side];
     for (int i = 0; i < side; ++i)
-      words[i] = kept.at(static_cast<unsigned>(below * side + i), static_cast<unsigned>(beside));
+      words[i] = waiting.at(static_cast<unsigned>(below * side + i), static_cast<unsigned>(beside));
     transpose_square<bits>(words);
     // Four neighbours bring the words of one column together: side / 4 columns for each of them.
     gather_columns<side>(words);
@@ -109,10 +108,10 @@ LOFT_HOST_DEVICE inline void write_transposed(kept_codes<O, Rows, Cols> kept,
       store_words(to + i * row_bytes, column);
     }
   }
+  detail::scale_grid<format, L> const grid{out.rows, out.cols};
   for (int i = thread_index(); i < across * along; i += tile_tuning::threads) {
     int const line = i / along * wide, place = i % along;
-    out.scales[detail::scale_index<format, row_major>(top + line, left / wide + place, out.cols)] =
-        table.scales[place * across + line / wide];
+    out.scales[grid.place(top + line, left / wide + place)] = table.scales[place * across + line / wide];
   }
 }
 
