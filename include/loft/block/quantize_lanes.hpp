@@ -107,10 +107,12 @@ LOFT_HOST_DEVICE constexpr auto lane_scale(V const& in, int first, int valid, st
     for (int i = 0; i < Part; ++i) values[i] = in[first + i];
     chooser.statistic[0].add(values, valid);
   }
-  if constexpr (has_candidates<O>)
-    for (int c = 0; c < candidates<O>; ++c)
-      chooser.error[c][0] =
-          add_lane_errors<O, Part, Lanes>(in, first, valid, chooser.scale(0, c, how, t), col, how, t, index, group);
+  if constexpr (has_candidates<O>) {
+    for (int c = 0; c < candidates<O>; ++c) {
+      auto const scale = chooser.scale(0, c, how, t);
+      chooser.compare(0, c, scale, add_lane_errors<O, Part, Lanes>(in, first, valid, scale, col, how, t, index, group));
+    }
+  }
   return chooser.best(0, how, t);
 }
 
@@ -190,8 +192,10 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_prepar
 /// those of quantize_block, or of quantize where a rule corrects scales (ms_eden). For formats and rules that look at
 /// more than a maximum (hif4, double_nvfp4, quest_scale) a lane holds whole blocks.
 template <Operand O, int Count, LaneGroup G, class T>
-LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(
-    T const (&values)[Count], O const& how, tensor_scale t, std::uint64_t first_index, G const& group) noexcept {
+LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(T const (&values)[Count], O const& how,
+                                                                                tensor_scale t,
+                                                                                std::uint64_t first_index,
+                                                                                G const& group) noexcept {
   using format = typename O::format;
   constexpr int cols = format::shape.cols;
   static_assert(format::shape.rows == 1, "quantize_lanes: blocks of one row");
