@@ -86,12 +86,8 @@ class block_row {
   LOFT_HOST_DEVICE constexpr void choose_scales() noexcept {
     scale_chooser<O, blocks> chooser{};
     gather(chooser);
-    if constexpr (has_candidates<O>) {
-      measure(chooser);
-      for (int b = 0; b < block_count(); ++b) scales_[b] = chooser.best(b, how_, t_);
-    } else {
-      for_each_index<blocks>(block_count(), [&](int b) { scales_[b] = chooser.scale(b, 0, how_, t_); });
-    }
+    if constexpr (has_candidates<O>) compare_candidates(chooser);
+    for_each_index<blocks>(block_count(), [&](int b) { scales_[b] = chooser.best(b, how_, t_); });
     find_factors<O>(count_, scales_, t_, factors_);
     if constexpr (corrects<O>)
       correct_scales<width>(load(0), count_, scales_, factors_, how_, t_, from_.index, corrected_);
@@ -176,16 +172,18 @@ class block_row {
     for (int b = 0; b < block_count(); ++b) chooser.statistic[b].add(values + b * block_cols, count_of(b));
   }
   /// The errors of all candidates over all blocks, the rows of a block in order.
-  LOFT_HOST_DEVICE constexpr void measure(scale_chooser<O, blocks>& chooser) noexcept {
+  LOFT_HOST_DEVICE constexpr void compare_candidates(scale_chooser<O, blocks>& chooser) noexcept {
     for (int candidate = 0; candidate < candidates<O>; ++candidate) {
+      scale_code of_candidate[blocks];
+      float error[blocks] = {};
+      for (int b = 0; b < block_count(); ++b) of_candidate[b] = chooser.scale(b, candidate, how_, t_);
       for (int r = 0; r < rows_; ++r) {
         value const* const values = load(r);
-        for (int b = 0; b < block_count(); ++b) {
-          float& error = chooser.error[candidate][b];
-          error = add_error(error, values + b * block_cols, count_of(b), chooser.scale(b, candidate, how_, t_), how_,
-                            t_, index_of(r, b));
-        }
+        for (int b = 0; b < block_count(); ++b)
+          error[b] =
+              add_error(error[b], values + b * block_cols, count_of(b), of_candidate[b], how_, t_, index_of(r, b));
       }
+      for (int b = 0; b < block_count(); ++b) chooser.compare(b, candidate, of_candidate[b], error[b]);
     }
   }
 

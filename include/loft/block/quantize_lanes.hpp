@@ -107,10 +107,12 @@ LOFT_HOST_DEVICE constexpr auto lane_scale(V const& in, int first, int valid, st
     for (int i = 0; i < Part; ++i) values[i] = in[first + i];
     chooser.statistic[0].add(values, valid);
   }
-  if constexpr (has_candidates<O>)
-    for (int c = 0; c < candidates<O>; ++c)
-      chooser.error[c][0] =
-          add_lane_errors<O, Part, Lanes>(in, first, valid, chooser.scale(0, c, how, t), col, how, t, index, group);
+  if constexpr (has_candidates<O>) {
+    for (int c = 0; c < candidates<O>; ++c) {
+      auto const scale = chooser.scale(0, c, how, t);
+      chooser.compare(0, c, scale, add_lane_errors<O, Part, Lanes>(in, first, valid, scale, col, how, t, index, group));
+    }
+  }
   return chooser.best(0, how, t);
 }
 

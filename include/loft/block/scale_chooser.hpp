@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The scales of blocks: from their maxima and statistics, and where a rule has candidates, from the errors of these.
+// The scales of blocks: from their maxima and statistics, and of candidates the one with the least error.
 // Source: design section 2 (data through one block) and decisions 7 to 10.
 #ifndef LOFT_BLOCK_SCALE_CHOOSER_HPP
 #define LOFT_BLOCK_SCALE_CHOOSER_HPP
@@ -15,7 +15,7 @@
 namespace loft::detail {
 
 /// What is known of up to `Blocks` blocks while their scales are chosen. Whoever has the values fills in the maxima and
-/// statistics, and of rules with candidates the error of each over each block.
+/// statistics, and of rules with candidates tells the error of each candidate over each block, in order.
 template <class O, int Blocks = 1>
 struct scale_chooser {
   using format = typename O::format;
@@ -23,7 +23,8 @@ struct scale_chooser {
 
   std::uint32_t amax[Blocks] = {};  ///< the largest magnitudes as float bits; a NaN is above infinity
   statistic_for<O> statistic[Blocks] = {};
-  float error[candidates<O>][Blocks] = {};
+  std::uint32_t least[Blocks] = {};  ///< the least error so far, as float bits
+  scale_code chosen[Blocks] = {};    ///< and its scale
 
   /// The scale of block `b` for one candidate; the NaN scale where the block is not finite. Without branches, as far as
   /// the rule has none, so that a loop over blocks can be vectorised.
@@ -42,20 +43,18 @@ struct scale_chooser {
     else return amax[b] > most ? nan_scale<format>() : result;
   }
 
-  /// The scale of the candidate with the least error over block `b`, the first of equals. Errors are not negative and
-  /// compare as bits, so that no build flushes them; a NaN is less than nothing.
+  /// Takes in the error of a candidate over block `b`, and keeps the first one of the least error. Errors are not
+  /// negative and compare as bits, so that no build flushes them; a NaN is less than nothing.
+  LOFT_HOST_DEVICE constexpr void compare(int b, int candidate, scale_code of_candidate, float error) noexcept {
+    std::uint32_t const bits = bit_cast<std::uint32_t>(error);
+    if (candidate != 0 && bits >= least[b]) return;
+    least[b] = bits;
+    chosen[b] = of_candidate;
+  }
+  /// The scale of block `b`, once all of its candidates have been compared.
   LOFT_HOST_DEVICE constexpr scale_code best(int b, O const& how, tensor_scale t) const noexcept {
-    scale_code result = scale(b, 0, how, t);
-    if constexpr (has_candidates<O>) {
-      std::uint32_t least = bit_cast<std::uint32_t>(error[0][b]);
-      for (int candidate = 1; candidate < candidates<O>; ++candidate) {
-        std::uint32_t const other = bit_cast<std::uint32_t>(error[candidate][b]);
-        if (other >= least) continue;
-        least = other;
-        result = scale(b, candidate, how, t);
-      }
-    }
-    return result;
+    if constexpr (has_candidates<O>) return chosen[b];
+    else return scale(b, 0, how, t);
   }
 };
 

@@ -132,11 +132,10 @@ LOFT_HOST_DEVICE inline void choose_scales(staged_tile<T, Rows, Cols> tile, bloc
       int const rows = static_cast<int>(detail::min<std::int64_t>(tall, in.rows - top - row));
       int const valid = static_cast<int>(detail::min<std::int64_t>(wide, in.cols - left - col));
       auto const index = static_cast<std::uint64_t>((top + row) * in.cols + left + col);
-#pragma unroll 1  // one copy of the code that encodes; the selects keep the errors in registers
+#pragma unroll 1  // one copy of the code that encodes
       for (int c = 0; c < detail::candidates<O>; ++c) {
-        float const error =
-            block_error(tile, row, col, rows, valid, chooser.scale(0, c, how, t), how, t, index, in.cols);
-        for (int k = 0; k < detail::candidates<O>; ++k) chooser.error[k][0] = k == c ? error : chooser.error[k][0];
+        auto const scale = chooser.scale(0, c, how, t);
+        chooser.compare(0, c, scale, block_error(tile, row, col, rows, valid, scale, how, t, index, in.cols));
       }
     }
     table.scales[b] = chooser.best(0, how, t);

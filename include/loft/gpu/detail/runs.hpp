@@ -191,17 +191,18 @@ LOFT_HOST_DEVICE inline void choose_scales_of_runs(run_arguments<O, T, L> const&
   detail::scale_chooser<O> chooser{};
   if (mine) chooser.amax[0] = maxima[block];
   if constexpr (detail::has_candidates<O>) {
+    float errors[detail::candidates<O>] = {};
     for (int r = 0; r < rows; ++r) {
       load_rotated<shape::values>(runs, a.in, top + r, col, how);
       if (mine) {
         auto const values = team_row<O, shape::wide>{runs}.values(block * shape::wide);
         auto const index = static_cast<std::uint64_t>((top + r) * a.in.cols + col + block * shape::wide);
         for (int c = 0; c < detail::candidates<O>; ++c)
-          chooser.error[c][0] =
-              detail::add_error(chooser.error[c][0], values.values, valid, chooser.scale(0, c, how, t), how, t, index);
+          errors[c] = detail::add_error(errors[c], values.values, valid, chooser.scale(0, c, how, t), how, t, index);
       }
       sync_threads();
     }
+    for (int c = 0; c < detail::candidates<O>; ++c) chooser.compare(0, c, chooser.scale(0, c, how, t), errors[c]);
   }
   if (mine) scales[block] = chooser.best(0, how, t);
   sync_threads();
