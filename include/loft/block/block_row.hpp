@@ -24,7 +24,8 @@ namespace loft::detail {
 template <int N, class O, class T>
 LOFT_HOST_DEVICE constexpr void load_slice(T const* from, std::int64_t stride, int count, O const& how,
                                            float* values) noexcept {
-  if constexpr (rotates<O> && std::is_same_v<T, float> && O::policy == nonfinite::propagate)
+  // On the host a run is rotated from where it lies; the registers of a GPU are filled first.
+  if constexpr (rotates<O> && std::is_same_v<T, float> && O::policy == nonfinite::propagate && !native::unrolls_runs)
     if (stride == 1) return rotate_runs(how, from, count, values);
   int done = 0;
   if constexpr (requires { typename T::format; })

@@ -84,6 +84,7 @@ struct group_factors {
   template <class Function>
   [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void find(int groups, Function&& factor_at) noexcept {
     any_inexact = 0;
+    if constexpr (!native::has_host_vectors) return;
     for_each_index<Groups>(
         groups, [&](int g) __attribute__((always_inline)) {
           group_factor const factor = factor_at(g);

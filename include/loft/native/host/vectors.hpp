@@ -19,6 +19,9 @@
 
 namespace loft::native {
 
+/// True where this pass has registers of many lanes: the functions of native/host do nothing elsewhere.
+inline constexpr bool has_host_vectors = LOFT_HAS_HOST_VECTORS != 0;
+
 #if LOFT_HAS_HOST_VECTORS
 
 /// Lanes of 32 bits in the machine's registers.
