@@ -75,10 +75,12 @@ void one_format(char const* what) {
 }
 
 template <BlockFormat B>
-void one_format_by_columns(char const* what) {
+void one_format_in_layouts(char const* what) {
   group const g(what);
   all_matrices<number, col_major>(what, operand<B>{});
   both_ways<number, col_major>(what, operand<B>{}, operand<B>{});
+  both_ways<number, tiled_128x4, col_major>(what, operand<B>{}, operand<B>{});
+  both_ways<number, row_major, tiled_128x4>(what, operand<B>{}, operand<B>{});
 }
 
 }  // namespace
@@ -91,10 +93,10 @@ int main() {
   one_format<square<nvfp4, 16>>("square<nvfp4, 16>");
   one_format<square<mxfp8_e4m3, 32>>("square<mxfp8_e4m3, 32>");
   one_format<square<nvfp4, 64>>("square<nvfp4, 64>");
-  one_format_by_columns<mxfp4>("mxfp4, col_major");
-  one_format_by_columns<nvfp4>("nvfp4, col_major");
-  one_format_by_columns<square<nvfp4, 16>>("square<nvfp4, 16>, col_major");
-  one_format_by_columns<fp8_128x128>("fp8_128x128, col_major");
+  one_format_in_layouts<mxfp4>("mxfp4, other layouts");
+  one_format_in_layouts<nvfp4>("nvfp4, other layouts");
+  one_format_in_layouts<square<nvfp4, 16>>("square<nvfp4, 16>, other layouts");
+  one_format_in_layouts<fp8_128x128>("fp8_128x128, other layouts");
   check(cudaDeviceSynchronize());
   return report();
 }

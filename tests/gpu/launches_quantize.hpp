@@ -118,14 +118,14 @@ void compare_quantize(matrix_view<T const> in, Operand const& how, answer<typena
       [&](unsigned char* base) { out.write(base, right); });
 }
 
-template <class Layout, class First, class Second, class T>
+template <class Layout, class ColsLayout, class First, class Second, class T>
 void compare_both(matrix_view<T const> in, First const& how, Second const& cols_how,
                   answer<typename First::format> const& right, answer<typename Second::format> const& cols_right,
                   int shift, on_device const& d = {}) {
   constexpr std::int64_t bytes = chip::workspace_bytes<First, Second>();
   image parts;
   quantized_parts<typename First::format, Layout> const out(parts, in.rows, in.cols, shift);
-  quantized_parts<typename Second::format, Layout> const cols_out(parts, in.cols, in.rows, shift);
+  quantized_parts<typename Second::format, ColsLayout> const cols_out(parts, in.cols, in.rows, shift);
   std::int64_t const workspace = parts.add_ignored(bytes);
   compare_image(
       parts,
@@ -199,7 +199,7 @@ void all_matrices(char const* what, Operand const& how) {
 
 /// A matrix and its transpose from one read, over all extents that both rotations divide. The hosts' operands may hold
 /// what the device finds in its memory.
-template <class T, class Layout = row_major, class First, class Second>
+template <class T, class Layout = row_major, class ColsLayout = Layout, class First, class Second>
 void both_ways(char const* what, First const& host_how, Second const& host_cols_how, First const& how,
                Second const& cols_how, on_device const& d = {}) {
   unsigned seed = 71;
@@ -208,16 +208,17 @@ void both_ways(char const* what, First const& host_how, Second const& host_cols_
     auto const values = numbers<T>(e.rows, e.cols, ++seed, e.cols == 1000 ? content::poisoned : content::tame);
     matrix_view<T const> const matrix{values.data(), e.rows, e.cols, e.cols};
     auto const right = answer_of<Layout>(matrix, host_how);
-    auto const cols_right = answer_of<Layout>(transposed(matrix), host_cols_how);
+    auto const cols_right = answer_of<ColsLayout>(transposed(matrix), host_cols_how);
     for (auto const& m : memory_shapes) {
       name_case(what, e, m);
-      compare_both<Layout>(place(values, e.rows, e.cols, m), how, cols_how, right, cols_right, m.code_offset, d);
+      compare_both<Layout, ColsLayout>(place(values, e.rows, e.cols, m), how, cols_how, right, cols_right,
+                                       m.code_offset, d);
     }
   }
 }
-template <class T, class Layout = row_major, class First, class Second>
+template <class T, class Layout = row_major, class ColsLayout = Layout, class First, class Second>
 void both_ways(char const* what, First const& how, Second const& cols_how) {
-  both_ways<T, Layout>(what, how, cols_how, how, cols_how);
+  both_ways<T, Layout, ColsLayout>(what, how, cols_how, how, cols_how);
 }
 
 }  // namespace gpu_tests

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Codes of formats with few binades, as E2M1's, by multiply-adds and packed words alone: no table, no byte.
+// The piecewise-linear encoder of formats with few binades, as E2M1: multiply-adds and packed words, without a table.
 // Source: design decisions 7 and 13; the codes are those of encode, under the same random words.
 #ifndef LOFT_BLOCK_PIECEWISE_LINEAR_HPP
 #define LOFT_BLOCK_PIECEWISE_LINEAR_HPP
@@ -29,9 +29,9 @@ inline constexpr bool is_piecewise_linear = requires {
   requires F::spec.special == specials::none&& F::spec.max_exponent() == F::spec.min_exponent() + 2;
 };
 
-/// The ordinals of F as a function of the magnitude are three straight lines, one for each binade. Each line is a
-/// product clamped to [0, 1], exact because of that clamp; what was added before is a whole number wherever the next
-/// line starts, so each sum is exact but the one that rounds.
+/// The ordinals of F as a function of the magnitude are three straight lines, one for each binade. Each line is a product
+/// that is clamped to [0, 1]. Where the next line starts, the sum of the lines before is a whole number, so that every
+/// sum is exact except the one that rounds.
 template <Format F>
 struct piecewise_linear {
   static constexpr float step = power_of_two(-F::spec.min_exponent() - 1);
@@ -45,15 +45,15 @@ struct piecewise_linear {
   }
 };
 
-/// Eight floats that hold whole + (0 to 15) as eight nibbles.
+/// Packs eight floats, each of which holds piecewise_linear::whole plus an integer from 0 to 15, into eight nibbles.
 LOFT_HOST_DEVICE constexpr std::uint32_t gather_nibbles(float const* ordinals) noexcept {
-  // The exponents of the floats fall off the top, but for what the lowest two leave there.
+  // The exponents of the floats are shifted out at the top, except those of the lowest two, which are subtracted.
   std::uint32_t result = bit_cast<std::uint32_t>(ordinals[7]);
   for (int i = 6; i >= 0; --i) result = result * 16 + bit_cast<std::uint32_t>(ordinals[i]);
   return result - (0x4b00'0000u + 0xb000'0000u);
 }
 
-/// Eight codes as eight nibbles: each lies on top of a half of four words.
+/// Packs eight codes into eight nibbles. in: four words, with a code in the top bits of each half.
 LOFT_HOST_DEVICE constexpr std::uint32_t gather_halves(std::uint32_t const* codes) noexcept {
   std::uint32_t const first = native::choose_bytes(codes[0], codes[1], 0x7351);
   std::uint32_t const last = native::choose_bytes(codes[2], codes[3], 0x7351);
@@ -63,7 +63,7 @@ LOFT_HOST_DEVICE constexpr std::uint32_t gather_halves(std::uint32_t const* code
 
 // ---- stochastic rounding, by words of 8 or 16 random bits
 
-/// The random bits of a rounding that is known here, or 0.
+/// The random bits of each element under a stochastic rounding that this file encodes for, else 0.
 template <class R>
 inline constexpr int known_random_bits = 0;
 template <int Bits>
@@ -75,7 +75,7 @@ inline constexpr bool is_centred = false;
 template <int Bits>
 inline constexpr bool is_centred<stochastic_word<Bits>> = true;
 
-/// True for roundings that are only asked for words from a multiple of a call's slots on.
+/// True for roundings whose elements always start where a call of the generator does.
 template <class R>
 inline constexpr bool starts_with_a_call = requires {
   requires R::starts_with_a_call;
@@ -170,7 +170,7 @@ LOFT_HOST_DEVICE inline std::uint32_t stochastic_codes(float const* magnitudes, 
 
 // ---- pairs of bfloat16: codes of nearest even without leaving 16-bit registers
 
-/// True where values of T in power-of-two blocks of F are encoded as pairs.
+/// True where values of T are encoded to F two at a time, in blocks whose scale is a power of two.
 template <Format F, class T>
 inline constexpr bool has_pair_codes = requires {
   requires std::is_same_v<T, bf16_t> && native::has_bf16_pairs && is_piecewise_linear<F>;

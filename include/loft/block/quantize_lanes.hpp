@@ -30,7 +30,7 @@ struct lane_codes {
 
 namespace detail {
 
-/// True where a rotation has its change of signs for pairs of bfloat16, and a run is whole pairs.
+/// True where a rotation can change the signs of pairs of bfloat16, and a run is whole pairs.
 template <class R>
 inline constexpr bool has_pairs = requires(R const rotation, std::uint32_t* pairs) {
   requires R::size % 2 == 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Values that a lane holds in registers, and their codes as packed words, without a byte or a branch on the way.
+// Values that a lane holds in registers, and the encoder that makes packed words of codes of them, without branches.
 // Source: design decisions 7 to 13; the codes are those of elements.hpp, which serves what has no form here.
 #ifndef LOFT_BLOCK_REGISTER_CODEC_HPP
 #define LOFT_BLOCK_REGISTER_CODEC_HPP
@@ -25,7 +25,7 @@
 namespace loft {
 namespace detail {
 
-/// `Count` values of a lane: floats as they are, 16-bit numbers two in a word as they lie in memory.
+/// `Count` values in the registers of a lane: floats, or pairs of bfloat16 as they lie in memory.
 template <class T, int Count>
 struct lane_values {
   using value_type = T;
@@ -72,7 +72,7 @@ struct lane_values<bf16_t, Count> {
   LOFT_HOST_DEVICE constexpr std::uint32_t signs(int i) const noexcept { return words[i / 2]; }
 };
 
-/// The signs of eight neighbours in the top bits of eight nibbles.
+/// The signs of eight neighbours from value `first` on, in the top bits of eight nibbles.
 template <int Count>
 LOFT_HOST_DEVICE constexpr std::uint32_t nibble_signs(lane_values<bf16_t, Count> const& in, int first) noexcept {
   return gather_halves(in.words + first / 2) & 0x8888'8888u;

@@ -73,7 +73,7 @@ struct launcher {
     constexpr bool tall = First::format::shape.rows > 1 || Second::format::shape.rows > 1;
     static_assert(
         !tall || (std::is_same_v<First, Second> && First::format::shape.rows == First::format::shape.cols &&
-                  !loft::detail::rotates<First> && !loft::detail::has_candidates<First>),
+                  !detail::rotates<First> && !detail::has_candidates<First>),
         "quantize_both: blocks of several rows are square, not rotated, of one operand, with one scale to choose");
     context second = where;
     if (where.cols_seed != nullptr) second.seed = where.cols_seed;
@@ -111,10 +111,10 @@ struct launcher {
     static_assert(std::is_same_v<std::remove_const_t<B>, format>,
                   "dequantize: the operand describes another block format");
     static_assert(format::shape.cols % value_tuning::values == 0, "dequantize: blocks of a multiple of eight columns");
-    if (status const s = loft::detail::check_quantized(in); s != status::ok) return s;
+    if (status const s = detail::check_quantized(in); s != status::ok) return s;
     if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
-    if (status const s = loft::detail::check_matrix(out, true); s != status::ok) return s;
-    if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
+    if (status const s = detail::check_matrix(out, true); s != status::ok) return s;
+    if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
     if (!aligned(out.data) || !aligned(in.scales) || !aligned(where.seed)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return status::ok;
     quantized_view<format const, L> const from = in;
@@ -138,8 +138,8 @@ struct launcher {
   /// loft::tensor_amax on a GPU: `amax` is device memory.
   template <class O, class T>
   [[nodiscard]] static status tensor_amax(matrix_view<T> in, O const& how, float* amax, context const& where) noexcept {
-    if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
-    if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
+    if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
+    if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
     if (amax == nullptr) return status::null_pointer;
     if (!aligned(in.data) || !aligned(amax) || !aligned(where.seed)) return status::misaligned_pointer;
     if (status const s = Device::zero(amax, sizeof(float), where.stream); s != status::ok) return s;
@@ -191,7 +191,7 @@ struct launcher {
   [[nodiscard]] static status quantize_with_norm(matrix_view<T> in, quantized_view<typename O::format> out,
                                                  O const& how, norm_partial* norm, context const& where) noexcept {
     using number = std::remove_const_t<T>;
-    static_assert(detail::is_wide_type<number> && O::format::shape.rows == 1 && !loft::detail::has_statistic<O> &&
+    static_assert(is_wide_type<number> && O::format::shape.rows == 1 && !detail::has_statistic<O> &&
                       lanes_together<O, norm_tuning::values> <= 32 &&
                       lanes_hold<detail::rotation_of<O>, norm_tuning::values>,
                   "quantize_with_norm: float, bfloat16 or half, blocks of one row, a rule that looks at the maximum, a "
@@ -202,7 +202,7 @@ struct launcher {
     if (!aligned(norm)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return Device::zero(norm, sizeof(norm_partial), where.stream);
     if (!rows_serve<O>(from, out) || !is_contiguous(from)) return status::not_contiguous;
-    std::int64_t const total = in.rows * in.cols, chunks = loft::detail::ceil_div(total, norm_order::chunk);
+    std::int64_t const total = in.rows * in.cols, chunks = detail::ceil_div(total, norm_order::chunk);
     std::int64_t const own = workspace_bytes<O>();
     if (status const s = check_workspace(where, own + norm_workspace_bytes(1, chunks)); s != status::ok) return s;
     quantized_output<O, row_major> to{out, how, {}, where.seed};
@@ -239,9 +239,9 @@ struct launcher {
   static status rotate_either_way(matrix_view<T> in, matrix_view<U> out, Rotation const& rotation,
                                   context const& where) noexcept {
     static_assert(std::is_same_v<std::remove_const_t<T>, U>, "rotate: both matrices hold numbers of one type");
-    if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
+    if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
     if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
-    if (status const s = loft::detail::check_matrix(out, true); s != status::ok) return s;
+    if (status const s = detail::check_matrix(out, true); s != status::ok) return s;
     if (in.cols % Rotation::size != 0) return status::rotation_does_not_divide;
     if (!aligned(in.data) || !aligned(out.data) || !aligned(where.seed)) return status::misaligned_pointer;
     if (in.rows == 0 || in.cols == 0) return status::ok;
@@ -252,10 +252,10 @@ struct launcher {
   /// the workspace.
   template <class O, class T, ScaleLayout L>
   static status find_scale(matrix_view<T const> in, quantized_output<O, L>& to, context const& where) noexcept {
-    to.t = loft::detail::constant_of<O>();
+    to.t = detail::constant_of<O>();
     if constexpr (has_tensor_scale<typename O::format>) {
       if (!needs_scale(to.how, where)) {
-        if constexpr (requires { to.how.rule.amax; }) to.t = loft::detail::scale_for_amax<O>(to.how.rule.amax);
+        if constexpr (requires { to.how.rule.amax; }) to.t = detail::scale_for_amax<O>(to.how.rule.amax);
         return launch<Device>(store_number<float>, 1, 1, 32, 0, where, to.t.decode, to.view.tensor_scale);
       }
       auto* const memory = static_cast<scale_memory*>(where.workspace);

@@ -34,10 +34,6 @@ struct scale_memory {
   tensor_scale scale;
 };
 
-namespace detail {
-
-using namespace loft::detail;
-
 inline bool is_multiple(void const* pointer, int bytes) noexcept {
   return reinterpret_cast<std::uintptr_t>(pointer) % static_cast<unsigned>(bytes) == 0;
 }
@@ -52,24 +48,21 @@ bool rows_are_wide(matrix_view<T> m) noexcept {
 template <class T>
 inline constexpr bool is_wide_type = std::is_same_v<T, float> || std::is_same_v<T, bf16_t> || std::is_same_v<T, fp16_t>;
 
-}  // namespace detail
-
 /// True where the kernel for rows of whole blocks is made for these types; rows_serve asks the views.
 template <class O, class T>
 inline constexpr bool is_row_type =
     O::format::shape.rows == 1 &&
-    lanes_hold<detail::rotation_of<O>, row_fragment<O>>&& lanes_together<O, row_fragment<O>> <= 32 &&
-    detail::is_wide_type<T>;
+    lanes_hold<detail::rotation_of<O>, row_fragment<O>>&& lanes_together<O, row_fragment<O>> <= 32 && is_wide_type<T>;
 
 template <class T>
 bool aligned(T const* pointer) noexcept {
-  return detail::is_multiple(pointer, static_cast<int>(alignof(T)));
+  return is_multiple(pointer, static_cast<int>(alignof(T)));
 }
 template <class Stream>
 status check_workspace(context<Stream> const& where, std::int64_t bytes) noexcept {
   if (bytes == 0) return status::ok;
   if (where.workspace == nullptr || where.workspace_bytes < bytes) return status::workspace_too_small;
-  return detail::is_multiple(where.workspace, 16) ? status::ok : status::misaligned_pointer;
+  return is_multiple(where.workspace, 16) ? status::ok : status::misaligned_pointer;
 }
 
 /// The neighbours that lanes work on together: a run of a rotation, or what one lane has.
@@ -104,23 +97,23 @@ void flatten(matrix_view<T>& values, quantized_view<B, L>& codes) noexcept {
 }
 /// Blocks of threads that have `width` columns each. What does not fit into 32 bits no launch may have.
 inline row_grid grid_for(std::int64_t rows, std::int64_t cols, std::int64_t width) noexcept {
-  std::int64_t const chunks = loft::detail::ceil_div(cols, width);
-  return {rows, cols, static_cast<std::uint32_t>(loft::detail::min<std::int64_t>(chunks, 0xffff'ffff))};
+  std::int64_t const chunks = detail::ceil_div(cols, width);
+  return {rows, cols, static_cast<std::uint32_t>(detail::min<std::int64_t>(chunks, 0xffff'ffff))};
 }
 
 /// True where kernels compute the tensor's scale on the device.
 template <class O, class Stream>
 bool needs_scale(O const& how, context<Stream> const& where) noexcept {
-  return has_tensor_scale<typename O::format> && (!loft::detail::knows_amax(how) || where.amax != nullptr);
+  return has_tensor_scale<typename O::format> && (!detail::knows_amax(how) || where.amax != nullptr);
 }
 
 template <class O, class T, ScaleLayout L, class Stream>
 status check_quantize(matrix_view<T const> in, quantized_view<typename O::format, L> out, O const& how,
                       context<Stream> const& where) noexcept {
-  if (status const s = loft::detail::check_matrix(in, false); s != status::ok) return s;
+  if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
   if (in.rows != out.rows || in.cols != out.cols) return status::shape_mismatch;
-  if (status const s = loft::detail::check_quantized(out); s != status::ok) return s;
-  if (status const s = loft::detail::check_operand(in.cols, how); s != status::ok) return s;
+  if (status const s = detail::check_quantized(out); s != status::ok) return s;
+  if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
   if (!aligned(in.data) || !aligned(out.scales) || !aligned(out.tensor_scale) || !aligned(where.seed) ||
       !aligned(where.amax))
     return status::misaligned_pointer;
@@ -133,8 +126,7 @@ status check_quantize(matrix_view<T const> in, quantized_view<typename O::format
 template <class O, class T, class B, ScaleLayout L>
 bool rows_serve(matrix_view<T const> in, quantized_view<B, L> out) noexcept {
   constexpr int count = row_fragment<O>;
-  return detail::rows_are_wide(in) && detail::is_multiple(out.codes, 16) &&
-         in.cols % (count * lanes_together<O, count>) == 0;
+  return rows_are_wide(in) && is_multiple(out.codes, 16) && in.cols % (count * lanes_together<O, count>) == 0;
 }
 
 }  // namespace loft::gpu

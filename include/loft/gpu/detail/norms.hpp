@@ -153,15 +153,8 @@ __global__ void __launch_bounds__(norm_tuning::threads, blocks_held(blocks_besid
     int const onward = ends ? (groups - 1) * norm_order::chunk + batch : batch;
     auto const place = static_cast<std::uint64_t>(at);
     auto const left = static_cast<int>(detail::clamp<std::int64_t>(a.rows.in.cols - at, 0, 1 << 30));
-#pragma unroll
-    for (int i = 0; i < ahead; ++i) {
-      auto const index = place + static_cast<unsigned>(i * step);
-      auto const result = quantize_fragment(ring, i, count, how, t, index, group);
-      lane.add(ring.values(i));
-      ring.clear(i);  // not before: the registers are the same
-      if (more > 0 && onward + i * step < left) ring.load(i, a.rows.in.data + at + onward + i * step);
-      if (i * step < left) store_in_row<O>(a.rows.to.view, 0, place, i * step, result, group);
-    }
+    quantize_batch<step>(ring, a.rows.to.view, how, t, 0, place, left, a.rows.in.data + at + onward,
+                         more > 0 ? left - onward : 0, lane, group);
     at += onward;
     if (!ends) continue;
     put_sum(shared, chunks_of_group(a.level) - 1 - more / batches, sum_of_lanes(detail::norm_tree(lane.sums)));

@@ -117,6 +117,32 @@ template <class O, ScaleLayout L, int Count, LaneGroup G>
   }
 }
 
+/// What a kernel does with the values of a fragment beside quantizing them: here nothing; norm_lane adds their squares.
+struct no_sink {
+  template <class V>
+  LOFT_HOST_DEVICE void add(V const&) noexcept {}
+};
+/// More values than a batch has.
+inline constexpr int all_of_batch = 1 << 30;
+
+/// Quantizes the loaded fragments of a row, `Step` values apart from element `at` on, stores those that begin before
+/// `left`, and loads the next ones in their place: those from `next` on that begin before `next_left`.
+template <int Step, class O, ScaleLayout L, class T, int Count, int N, class Sink, LaneGroup G>
+[[gnu::always_inline]] LOFT_HOST_DEVICE inline void quantize_batch(loaded_fragments<T, Count, N>& loads,
+                                                                   quantized_view<typename O::format, L> const& out,
+                                                                   O const& how, tensor_scale t, std::int64_t row,
+                                                                   std::uint64_t at, int left, T const* next,
+                                                                   int next_left, Sink& sink, G const& group) noexcept {
+#pragma unroll
+  for (int i = 0; i < N; ++i) {
+    auto const result = quantize_fragment(loads, i, Count, how, t, at + static_cast<unsigned>(i * Step), group);
+    sink.add(loads.values(i));
+    if (i * Step < left) store_in_row<O>(out, row, at, i * Step, result, group);
+    if constexpr (!std::is_same_v<Sink, no_sink>) loads.clear(i);  // what is beyond the end counts as zeros
+    if (i * Step < next_left) loads.load(i, next + i * Step);
+  }
+}
+
 /// Quantizes fragments of one row. A row is a multiple of what the lanes of a group have, so that at its end whole
 /// groups are left out. DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all keys
 /// made of it.
@@ -133,11 +159,7 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
   T const* from = a.in.data + place.row * a.in.row_stride + first;
   // Everything is counted from the turn's first place: what is added is constant.
   auto at = static_cast<std::uint64_t>(place.row * a.in.cols + first);
-  auto const work = [&](auto const& loads, int which, int i) {
-    auto const index = at + static_cast<unsigned>(i * step);
-    auto const result = quantize_fragment(loads, which, count, how, t, index, group);
-    store_in_row<O>(a.to.view, place.row, at, i * step, result, group);
-  };
+  no_sink sink;
   if (ahead > 1 && place.col + width <= a.in.cols) {
     loaded_fragments<T, count, ahead> loads;
 #pragma unroll
@@ -145,11 +167,8 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
 #pragma unroll 1
     for (int turn = 1;; ++turn) {
       from += ahead * step;
-#pragma unroll
-      for (int i = 0; i < ahead; ++i) {
-        work(loads, i, i);
-        if (turn < turns) loads.load(i, from + i * step);
-      }
+      quantize_batch<step>(loads, a.to.view, how, t, place.row, at, all_of_batch, from, turn < turns ? all_of_batch : 0,
+                           sink, group);
       if (turn >= turns) return;
       at += ahead * step;
     }
@@ -159,7 +178,8 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
   for (int i = 0; i < ahead * turns && first + i * step < a.in.cols; ++i) {
     loaded_fragments<T, count, 1> loads;
     loads.load(0, from + i * step);
-    work(loads, 0, i);
+    quantize_batch<step>(loads, a.to.view, how, t, place.row, at + static_cast<unsigned>(i * step), all_of_batch, from,
+                         0, sink, group);
   }
 }
 

@@ -29,12 +29,12 @@ status launch(Kernel kernel, std::int64_t across, std::int64_t down, int threads
 /// Zeroes the places of a layout that belong to no block.
 template <class Device, class B, ScaleLayout L, class Stream>
 status pad(quantized_view<B, L> out, context<Stream> const& where) noexcept {
-  using grid_type = loft::detail::scale_grid<B, L>;
+  using grid_type = detail::scale_grid<B, L>;
   if constexpr (grid_type::is_padded) {
     grid_type const grid{out.rows, out.cols};
     std::int64_t const places = scale_count<B, L>(out.rows, out.cols);
     if (places == grid.rows * grid.cols) return status::ok;
-    std::int64_t const blocks = loft::detail::ceil_div(places, value_tuning::threads);
+    std::int64_t const blocks = detail::ceil_div(places, value_tuning::threads);
     return launch<Device>(pad_scales<B, L>, blocks, 1, value_tuning::threads, 0, where, out);
   }
   return status::ok;
@@ -46,9 +46,9 @@ status launch_tiles(matrix_view<T const> in, First const& first, Second const& s
                     context<Stream> const& where) noexcept {
   constexpr int rows = tile_rows<First, Second, T, Device::shared_limit>;
   constexpr int shared = shared_memory<tile_bytes<First, Second, T, rows>, Device::shared_limit>::bytes;
-  std::int64_t const across = loft::detail::ceil_div(in.cols, tile_tuning::cols);
-  std::int64_t const down = loft::detail::ceil_div(in.rows, rows_together<First, rows>);
-  bool const wide = detail::is_wide_type<T> && (detail::rows_are_wide(in) || detail::rows_are_wide(transposed(in)));
+  std::int64_t const across = detail::ceil_div(in.cols, tile_tuning::cols);
+  std::int64_t const down = detail::ceil_div(in.rows, rows_together<First, rows>);
+  bool const wide = is_wide_type<T> && (rows_are_wide(in) || rows_are_wide(transposed(in)));
   tile_arguments<First, Second, T> const a{in, first, second, static_cast<std::uint32_t>(across), wide};
   return launch<Device>(quantize_tiles<First, Second, T, rows>, across, down, tile_tuning::threads, shared, where, a);
 }
@@ -59,8 +59,8 @@ status launch_runs(matrix_view<T const> in, quantized_output<O, L> to, context<S
   using shape = run_shape<O>;
   if (shape::tall == 1 && in.col_stride == 1 && in.cols % shape::unit == 0) flatten(in, to.view);
   constexpr int shared = shared_memory<shape::bytes, Device::shared_limit>::bytes;
-  std::int64_t const across = loft::detail::ceil_div(in.cols, shape::values);
-  std::int64_t const down = loft::detail::ceil_div(in.rows, shape::tall);
+  std::int64_t const across = detail::ceil_div(in.cols, shape::values);
+  std::int64_t const down = detail::ceil_div(in.rows, shape::tall);
   run_arguments<O, T, L> const a{in, to, static_cast<std::uint32_t>(across)};
   return launch<Device>(quantize_runs<O, T, L>, across, down, run_tuning::threads, shared, where, a);
 }
@@ -73,7 +73,7 @@ status launch_any(matrix_view<T const> in, quantized_output<O, L> const& to, con
   static_assert(tile_tuning::cols % format::shape.cols == 0 && tile_tuning::rows % format::shape.rows == 0,
                 "kernels quantize blocks whose rows and columns divide 128");
   static_assert(
-      !loft::detail::corrects<O> || fits_a_tile<O, void>,
+      !detail::corrects<O> || fits_a_tile<O, void>,
       "kernels correct scales behind rotations and in groups whose lengths divide 128: for a longer or another "
       "rotation, rotate first and quantize without one");
   if constexpr (fits_a_tile<O, void>) return launch_tiles<Device>(in, to, no_output{}, where);
@@ -85,7 +85,7 @@ status launch_any(matrix_view<T const> in, quantized_output<O, L> const& to, con
 template <class O>
 constexpr std::int64_t turns_for(std::int64_t rows, std::int64_t chunks) noexcept {
   if (!takes_turns<O>) return 1;
-  return loft::detail::clamp<std::int64_t>(loft::detail::min(rows * chunks / 4096, chunks), 1, 4);
+  return detail::clamp<std::int64_t>(detail::min(rows * chunks / 4096, chunks), 1, 4);
 }
 
 /// One output, by rows of whole blocks. in: views for which rows_serve is true.
@@ -96,7 +96,7 @@ status launch_rows(matrix_view<T const> in, quantized_output<O, L> to, context<S
   flatten(in, to.view);
   constexpr std::int64_t width = row_tuning::threads * count * fragments_ahead<O, T>;
   std::int64_t const turns = turns_for<O>(in.rows, in.cols / width);
-  std::int64_t const chunks = loft::detail::ceil_div(in.cols, width * turns);
+  std::int64_t const chunks = detail::ceil_div(in.cols, width * turns);
   auto const start = [&](auto device_seed) {
     auto const how = with_keys(to.how);
     using with = std::remove_cvref_t<decltype(how)>;
@@ -141,15 +141,15 @@ template <class Device, class O, ScaleLayout L, class T, class Stream>
 status start_dequantize(quantized_view<typename O::format const, L> in, matrix_view<T> out, O const& how,
                         context<Stream> const& where) noexcept {
   using format = typename O::format;
-  float const constant = loft::detail::constant_of<O>().decode;
+  float const constant = detail::constant_of<O>().decode;
   if constexpr (!lanes_hold<detail::rotation_of<O>, value_tuning::values>) {
     row_grid const grid = grid_for(out.rows, out.cols, decoded_values<O>);
     dequantize_arguments<O, T, L> const a{in, out, how, where.seed, constant, grid};
     return start_teams<Device, decoded_values<O>>(dequantize_runs<O, T, L>, grid, where, a);
   } else {
     constexpr std::int64_t bits = format::element::spec.bits(), together = lanes_of<detail::rotation_size<O>, 8>;
-    bool const wide = detail::is_wide_type<T> && detail::rows_are_wide(out) && detail::is_multiple(in.codes, 4) &&
-                      bits % 4 == 0 && in.cols % together == 0;
+    bool const wide =
+        is_wide_type<T> && rows_are_wide(out) && is_multiple(in.codes, 4) && bits % 4 == 0 && in.cols % together == 0;
     if (wide && format::shape.rows == 1 && in.cols % format::shape.cols == 0) flatten(out, in);
     row_grid const grid = grid_for(
         out.rows, out.cols, value_tuning::threads * value_tuning::values * (wide ? value_tuning::decode_rounds : 1));
@@ -170,8 +170,7 @@ status start_rotate(matrix_view<T const> in, matrix_view<T> out, Rotation const&
     return start_teams<Device, values>(rotate_runs<Rotation, T, Inverse>, grid, where, a);
   } else {
     constexpr std::int64_t together = lanes_of<Rotation::size, value_tuning::values>;
-    bool const wide =
-        detail::is_wide_type<T> && detail::rows_are_wide(in) && detail::rows_are_wide(out) && in.cols % together == 0;
+    bool const wide = is_wide_type<T> && rows_are_wide(in) && rows_are_wide(out) && in.cols % together == 0;
     if (wide) flatten(in, out);
     row_grid const grid =
         grid_for(out.rows, out.cols, value_tuning::threads * value_tuning::values * value_tuning::rounds);
@@ -193,9 +192,9 @@ status start_amax(matrix_view<T const> in, float* amax, O const& how, context<St
     return start_teams<Device, values>(find_amax_of_runs<O, T>, grid, where, a);
   } else {
     constexpr std::int64_t together = lanes_of<detail::rotation_size<O>, value_tuning::amax_values>;
-    bool const wide = detail::is_wide_type<T> && detail::rows_are_wide(in) && in.cols % together == 0;
+    bool const wide = is_wide_type<T> && rows_are_wide(in) && in.cols % together == 0;
     if (wide && is_contiguous(in)) in = as_one_row(in);
-    if (!wide && in.row_stride == 1 && !loft::detail::rotates<O>) in = transposed(in);  // any order will do
+    if (!wide && in.row_stride == 1 && !detail::rotates<O>) in = transposed(in);  // any order will do
     row_grid const grid =
         grid_for(in.rows, in.cols, value_tuning::threads * value_tuning::amax_values * value_tuning::amax_rounds);
     amax_arguments<O, T> const a{in, how, where.seed, word, grid};
