@@ -32,7 +32,8 @@ void fused(char const* what, Operand const& how, Operand const& given, on_device
       if (tensor_amax(matrix, how, right) != status::ok) std::exit(1);
       auto answer = answer_of<Layout>(matrix, how);
       std::vector<float> floats(values.size());
-      quantized_view<format, Layout> const q{answer.codes.data(), answer.scales.data(), &answer.tensor_scale, e.rows, e.cols};
+      quantized_view<format, Layout> const q{answer.codes.data(), answer.scales.data(), &answer.tensor_scale, e.rows,
+                                             e.cols};
       if (dequantize(q, matrix_view<float>{floats.data(), e.rows, e.cols, e.cols}, how) != status::ok) std::exit(1);
       device::array<std::uint8_t> const codes(answer.codes);
       device::array<code<typename format::scale>> const scales(answer.scales);
@@ -82,7 +83,8 @@ void both(char const* what, First const& how, Second const& cols_how, First cons
   auto const cols_right = answer_of<row_major>(transposed(matrix), cols_how);
   for (auto const& m : memory_shapes) {
     name_case(what, {rows, cols}, m);
-    compare_both<row_major>(place(values, rows, cols, m), given, cols_given, right, cols_right, m.code_offset, d);
+    compare_both<row_major, row_major>(place(values, rows, cols, m), given, cols_given, right, cols_right,
+                                       m.code_offset, d);
   }
 }
 template <class T, class First, class Second>
