@@ -118,7 +118,7 @@ void compare_quantize(matrix_view<T const> in, Operand const& how, answer<typena
       [&](unsigned char* base) { out.write(base, right); });
 }
 
-template <class Layout, class ColsLayout, class First, class Second, class T>
+template <class Layout, class ColsLayout = Layout, class First, class Second, class T>
 void compare_both(matrix_view<T const> in, First const& how, Second const& cols_how,
                   answer<typename First::format> const& right, answer<typename Second::format> const& cols_right,
                   int shift, on_device const& d = {}) {

@@ -34,9 +34,11 @@ LOFT_HOST_DEVICE inline output_cursor<B, L, Lines::count> cursor_of(Lines const&
 
 /// Quantizes the lines of a tile whose blocks have one row. The tile begins at row `top` and column `left` of the
 /// output. All threads work on all lines, those outside too, because lanes exchange; what is outside is not stored.
+/// Inlined everywhere: else clang 22 leaves a copy of some operands in local memory.
 template <bool Down, class O, ScaleLayout L, class T, int Rows, int Cols>
-LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile, quantized_output<O, L> const& to,
-                                            std::int64_t top, std::int64_t left) noexcept {
+[[gnu::always_inline]] LOFT_HOST_DEVICE inline void quantize_lines(staged_tile<T, Rows, Cols> tile,
+                                                                   quantized_output<O, L> const& to, std::int64_t top,
+                                                                   std::int64_t left) noexcept {
   constexpr int count = tile_fragment<O>;
   tile_lines<Down, count, T, Rows, Cols> source{tile};
   lane_group<detail::max(1, tile_unit<O> / count)> const group;
