@@ -66,7 +66,8 @@ demo() {
 
 run_tests() {
   install g++ cmake ninja-build clang-14 libclang-rt-14-dev doctest-dev libbenchmark-dev libeigen3-dev libcli11-dev \
-    nlohmann-json3-dev zlib1g-dev dict-jargon git ca-certificates libopenmpi-dev openmpi-bin python3 clang-22 clang-tools-22 lld-22
+    nlohmann-json3-dev zlib1g-dev dict-jargon git ca-certificates libopenmpi-dev openmpi-bin python3 clang-22 clang-tools-22 lld-22 \
+    clang-format-14 clang-tidy-14 doxygen
   find_nvcc
   local preset
   for preset in ci asan; do

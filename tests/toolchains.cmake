@@ -6,7 +6,9 @@ find_program(LOFT_CLANG14 NAMES clang++-14)
 find_program(LOFT_CLANG22 NAMES clang++-22)
 
 # loft_toolchain_test(<name> <compiler variable> <source> <flag> ...)
-# Two ctest entries, <name>.build and <name>.run; the second needs the first.
+# Two ctest entries, <name>.build and <name>.run; the second needs the first. Names in `nightly_toolchains` are for the
+# nightly tests.
+set(nightly_toolchains toolchain.gcc_plain toolchain.clang14_plain toolchain.clang22_plain)
 function(loft_toolchain_test name compiler source)
   if(NOT ${compiler})
     message(STATUS "${name} is left out: ${compiler} was not found")
@@ -20,9 +22,13 @@ function(loft_toolchain_test name compiler source)
   # COST: the longest begin first, so that none of them runs alone at the end.
   set_tests_properties(${name}.build PROPERTIES LABELS toolchain TIMEOUT 600 COST 50 FIXTURES_SETUP ${name})
   set_tests_properties(${name}.run PROPERTIES LABELS toolchain TIMEOUT 300 FIXTURES_REQUIRED ${name})
+  if(name IN_LIST nightly_toolchains)
+    set_tests_properties(${name}.build ${name}.run PROPERTIES LABELS nightly)
+  endif()
 endfunction()
 
-# The frozen codes, whatever the flags. clang 22 says that -Ofast is deprecated: -O3 -ffast-math is the same.
+# The frozen codes, whatever the flags. Plain flags are those of the golden tests, so that here they are asked nightly.
+# clang 22 says that -Ofast is deprecated: -O3 -ffast-math is the same.
 set(fast -O3 -ffast-math -march=native)
 set(plain -fno-exceptions -fno-rtti)
 loft_toolchain_test(toolchain.gcc_fast LOFT_GXX toolchain/frozen_codes.cpp -Ofast -march=native)
@@ -45,19 +51,26 @@ loft_toolchain_test(toolchain.products_clang14_fast LOFT_CLANG14 toolchain/froze
 loft_toolchain_test(toolchain.products_clang22_fast LOFT_CLANG22 toolchain/frozen_products.cpp ${fast})
 loft_toolchain_test(toolchain.stochastic_widths LOFT_GXX toolchain/stochastic_widths.cpp -O1)
 
-# Thirty seconds of fuzzing with every change; see fuzz/tensor_fuzz.cpp for longer runs. clang brings libFuzzer.
-set(fuzz_flags -std=c++20 -O1 -g1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
-if(LOFT_CLANG14)
-  set(fuzz_source "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/tensor_fuzz.cpp")
-  set(fuzz_program "${CMAKE_CURRENT_BINARY_DIR}/tensor_fuzz")
-  set(fuzz_build "${LOFT_CLANG14}" ${fuzz_flags} ${loft_warnings} -I "${PROJECT_SOURCE_DIR}/include" "${fuzz_source}" -o "${fuzz_program}")
-  add_custom_target(tensor_fuzz COMMAND ${fuzz_build} COMMENT "Building ${fuzz_program}" VERBATIM)
-  add_test(NAME fuzz.tensor.build COMMAND ${fuzz_build})
+# Fuzzing; clang brings libFuzzer. Twenty seconds with every change, compiled without optimisation, which takes a third of the
+# time; ten minutes nightly, with it, where each second runs four times as many inputs. fuzz/tensor_fuzz.cpp tells of longer runs.
+set(fuzz_flags -std=c++20 -g1 -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all)
+function(loft_fuzz_test name label optimization seconds)
+  set(source "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/tensor_fuzz.cpp")
+  set(program "${CMAKE_CURRENT_BINARY_DIR}/${name}")
+  math(EXPR timeout "${seconds} + 100")
+  add_test(NAME ${name}.build COMMAND "${LOFT_CLANG14}" ${fuzz_flags} ${optimization} ${loft_warnings} -I
+    "${PROJECT_SOURCE_DIR}/include" "${source}" -o "${program}")
   # A fixed seed: a change is judged by itself, and long runs look for what is new.
-  add_test(NAME fuzz.tensor.run COMMAND "${fuzz_program}" -max_total_time=30 -max_len=2048 -len_control=0 -seed=1 -print_final_stats=1)
-  set_tests_properties(fuzz.tensor.build PROPERTIES LABELS fuzz TIMEOUT 600 COST 100 FIXTURES_SETUP fuzz.tensor)
-  set_tests_properties(fuzz.tensor.run PROPERTIES LABELS fuzz TIMEOUT 120 COST 100 FIXTURES_REQUIRED fuzz.tensor
+  add_test(NAME ${name}.run COMMAND "${program}" -max_total_time=${seconds} -max_len=2048 -len_control=0 -seed=1 -print_final_stats=1)
+  set_tests_properties(${name}.build PROPERTIES LABELS ${label} TIMEOUT 600 COST 100 FIXTURES_SETUP ${name})
+  set_tests_properties(${name}.run PROPERTIES LABELS ${label} TIMEOUT ${timeout} COST 100 FIXTURES_REQUIRED ${name}
     ENVIRONMENT "UBSAN_OPTIONS=print_stacktrace=1")
+endfunction()
+if(LOFT_CLANG14)
+  loft_fuzz_test(fuzz.tensor fuzz -O0 20)
+  loft_fuzz_test(fuzz.tensor_long nightly -O1 600)
+  add_custom_target(tensor_fuzz COMMAND "${LOFT_CLANG14}" ${fuzz_flags} -O1 ${loft_warnings} -I "${PROJECT_SOURCE_DIR}/include"
+    "${CMAKE_CURRENT_SOURCE_DIR}/fuzz/tensor_fuzz.cpp" -o "${CMAKE_CURRENT_BINARY_DIR}/tensor_fuzz" VERBATIM)
 else()
   message(STATUS "The fuzzing is left out: clang++-14 was not found")
 endif()

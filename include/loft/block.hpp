@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One block: block formats and their descriptions, scale rules, rotations, operands, quantize_block; and quantize_lanes
 // for kernels.
-#ifndef LOFT_BLOCK_HPP
-#define LOFT_BLOCK_HPP
+#pragma once
 
 #include "loft/block/catalogue.hpp"
 #include "loft/block/describe.hpp"
@@ -13,5 +12,3 @@
 #include "loft/block/rules.hpp"
 #include "loft/number.hpp"
 #include "loft/rotation/rotation.hpp"
-
-#endif

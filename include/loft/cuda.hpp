@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // LOFT on NVIDIA GPUs: the storage types of CUDA as minifloats, for any compiler; and loft::cuda with its kernels, for
 // compilers that speak CUDA.
-#ifndef LOFT_CUDA_HPP
-#define LOFT_CUDA_HPP
+#pragma once
 
 #include "loft/gnmr.hpp"
 #include "loft/interop/cuda_types.hpp"
 #include "loft/tensor.hpp"
 #if defined(__CUDACC__)
 #include "loft/gpu/cuda.hpp"
-#endif
-
 #endif

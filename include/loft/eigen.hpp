@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eigen matrices as views and products of quantized operands by Eigen.
-#ifndef LOFT_EIGEN_HPP
-#define LOFT_EIGEN_HPP
+#pragma once
 
 #include "loft/interop/eigen.hpp"
 #include "loft/product.hpp"
-
-#endif

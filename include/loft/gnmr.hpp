@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The stability of a training: norms of gradients, the GNMR controller, freezing, gradient noise. Knows no tensor.
-#ifndef LOFT_GNMR_HPP
-#define LOFT_GNMR_HPP
+#pragma once
 
 #include "loft/stability/freeze.hpp"
 #include "loft/stability/gnmr.hpp"
@@ -9,5 +8,3 @@
 #include "loft/stability/gnmr_unit.hpp"
 #include "loft/stability/gradient_noise.hpp"
 #include "loft/stability/norm.hpp"
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Everything generic: all facades that need neither a vendor's header nor another library.
-#ifndef LOFT_LOFT_HPP
-#define LOFT_LOFT_HPP
+#pragma once
 
 #include "loft/block.hpp"
 #include "loft/gnmr.hpp"
@@ -10,5 +9,3 @@
 #include "loft/recipes.hpp"
 #include "loft/tensor.hpp"
 #include "loft/train.hpp"
-
-#endif

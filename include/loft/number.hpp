@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One number: formats, roundings, encode, decode, minifloat; and arrays of numbers and of packed codes.
-#ifndef LOFT_NUMBER_HPP
-#define LOFT_NUMBER_HPP
+#pragma once
 
 #include "loft/array/convert_array.hpp"
 #include "loft/array/packing.hpp"
@@ -11,5 +10,3 @@
 #include "loft/number/minifloat.hpp"
 #include "loft/number/random.hpp"
 #include "loft/number/rounding.hpp"
-
-#endif

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Recipes: how the six operands of a linear layer are quantized, by name or by type, in which layers and when.
-#ifndef LOFT_RECIPES_HPP
-#define LOFT_RECIPES_HPP
+#pragma once
 
 #include "loft/tensor.hpp"
 #include "loft/train/recipe.hpp"
 #include "loft/train/recipes.hpp"
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tensor: views, layouts of scales, quantize, dequantize, fake_quantize.
-#ifndef LOFT_TENSOR_HPP
-#define LOFT_TENSOR_HPP
+#pragma once
 
 #include "loft/block.hpp"
 #include "loft/core/status.hpp"
@@ -9,5 +8,3 @@
 #include "loft/tensor/quantize.hpp"
 #include "loft/tensor/quantized.hpp"
 #include "loft/tensor/view.hpp"
-
-#endif

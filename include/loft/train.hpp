@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What training asks for beside recipes: gradient estimators, outliers, residuals, learnable scales, second moments
 // and diagnostics.
-#ifndef LOFT_TRAIN_HPP
-#define LOFT_TRAIN_HPP
+#pragma once
 
 #include "loft/tensor.hpp"
 #include "loft/train/diagnostics.hpp"
@@ -12,5 +11,3 @@
 #include "loft/train/outliers.hpp"
 #include "loft/train/residual.hpp"
 #include "loft/train/second_moment.hpp"
-
-#endif

@@ -83,7 +83,8 @@ void both(char const* what, First const& how, Second const& cols_how, First cons
   auto const cols_right = answer_of<row_major>(transposed(matrix), cols_how);
   for (auto const& m : memory_shapes) {
     name_case(what, {rows, cols}, m);
-    compare_both<row_major>(place(values, rows, cols, m), given, cols_given, right, cols_right, m.code_offset, d);
+    compare_both<row_major, row_major>(place(values, rows, cols, m), given, cols_given, right, cols_right,
+                                       m.code_offset, d);
   }
 }
 template <class T, class First, class Second>

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // encode and decode of one number without branches, in words of 32 bits: compilers make vectors of loops over them.
 // Source: the steps are those of number/convert.hpp; tests/array/array_test.cpp compares the two over whole domains.
-#ifndef LOFT_ARRAY_BRANCHLESS_HPP
-#define LOFT_ARRAY_BRANCHLESS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/gpu/device.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
@@ -112,5 +110,3 @@ template <Format F>
 }
 
 }  // namespace loft::detail
-
-#endif

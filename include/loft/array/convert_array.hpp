@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // encode and decode of arrays. Every number is converted as number/convert.hpp converts one.
-#ifndef LOFT_ARRAY_CONVERT_ARRAY_HPP
-#define LOFT_ARRAY_CONVERT_ARRAY_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/array/random_words.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/blocks.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
@@ -49,5 +47,3 @@ LOFT_HOST_DEVICE constexpr void decode(code<F> const* codes, std::int64_t count,
 }
 
 }  // namespace loft
-
-#endif

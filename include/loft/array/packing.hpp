@@ -2,13 +2,11 @@
 // Codes in bytes: code i of a row takes the bits [i * width, (i + 1) * width) of the row, low bits first, so that
 // element 2i of a 4-bit format is the low nibble of byte i. Source: OCP MX 1.0 leaves the order open; design decision
 // 12.
-#ifndef LOFT_ARRAY_PACKING_HPP
-#define LOFT_ARRAY_PACKING_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/nibbles.hpp"
 #include "loft/number/format.hpp"
 
@@ -71,5 +69,3 @@ LOFT_HOST_DEVICE constexpr void unpack(std::uint8_t const* bytes, std::int64_t c
 }
 
 }  // namespace loft
-
-#endif

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The random words of a run of elements, made for many of them at once.
 // Source: number/random.hpp, whose words these are; tests/array/array_test.cpp compares them.
-#ifndef LOFT_ARRAY_RANDOM_WORDS_HPP
-#define LOFT_ARRAY_RANDOM_WORDS_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/random.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/random.hpp"
@@ -82,5 +80,3 @@ template <class R>
 using given_rounding = decltype(rounding_at(R{}, static_cast<std::uint8_t const*>(nullptr), 0));
 
 }  // namespace loft::detail
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The BlockFormat concept, and what a block format says of its scales beside element, scale and shape.
 // Source: OCP MX 1.0 section 5.2; design decisions 7 and 10.
-#ifndef LOFT_BLOCK_BLOCK_FORMAT_HPP
-#define LOFT_BLOCK_BLOCK_FORMAT_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -10,7 +9,6 @@
 #include "loft/array/branchless.hpp"
 #include "loft/block/tensor_scale.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
@@ -177,5 +175,3 @@ template <class B>
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

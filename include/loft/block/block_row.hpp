@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A row of blocks: neighbouring blocks that share rows of a matrix, with their values, scales, codes and decoded values.
 // Source: design section 2 (data through one block), decisions 7 to 12.
-#ifndef LOFT_BLOCK_BLOCK_ROW_HPP
-#define LOFT_BLOCK_BLOCK_ROW_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -14,7 +13,6 @@
 #include "loft/block/operand_traits.hpp"
 #include "loft/block/scale_chooser.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/blocks.hpp"
 
 namespace loft::detail {
@@ -24,7 +22,8 @@ namespace loft::detail {
 template <int N, class O, class T>
 LOFT_HOST_DEVICE constexpr void load_slice(T const* from, std::int64_t stride, int count, O const& how,
                                            float* values) noexcept {
-  if constexpr (rotates<O> && std::is_same_v<T, float> && O::policy == nonfinite::propagate)
+  // On the host a run is rotated from where it lies; the registers of a GPU are filled first.
+  if constexpr (rotates<O> && std::is_same_v<T, float> && O::policy == nonfinite::propagate && !native::unrolls_runs)
     if (stride == 1) return rotate_runs(how, from, count, values);
   int done = 0;
   if constexpr (requires { typename T::format; })
@@ -198,5 +197,3 @@ class block_row {
 };
 
 }  // namespace loft::detail
-
-#endif

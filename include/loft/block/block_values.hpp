@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The values of blocks before they are encoded: as floats, without what is not finite, rotated; and their maxima.
 // Source: design section 2 (data through one block) and decision 7.
-#ifndef LOFT_BLOCK_BLOCK_VALUES_HPP
-#define LOFT_BLOCK_BLOCK_VALUES_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -10,7 +9,6 @@
 #include "loft/array/branchless.hpp"
 #include "loft/block/operand_traits.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/blocks.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/minifloat.hpp"
@@ -66,5 +64,3 @@ LOFT_HOST_DEVICE constexpr minifloat<F> larger_magnitude(minifloat<F> a, miniflo
 }
 
 }  // namespace loft::detail
-
-#endif

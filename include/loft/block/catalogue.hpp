@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Formats of blocks that share a scale: the catalogue, all_block_formats, and what each is quantized with by default.
 // Source: OCP MX 1.0 section 5.2 and 6.3; NVFP4: arXiv 2509.25149 section 2; see each format for others.
-#ifndef LOFT_BLOCK_CATALOGUE_HPP
-#define LOFT_BLOCK_CATALOGUE_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -11,7 +10,6 @@
 #include "loft/block/block_format.hpp"
 #include "loft/block/rules.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/formats.hpp"
@@ -271,5 +269,3 @@ template <BlockFormat B>
 using default_rounding = typename detail::default_rounding<B>::type;
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales that are corrected once the codes are made, for groups of blocks together: the hook of a rule, applied.
 // Source: scale_rule.hpp for the hook; Quartet II, arXiv 2601.22813.
-#ifndef LOFT_BLOCK_CORRECTION_HPP
-#define LOFT_BLOCK_CORRECTION_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -12,7 +11,6 @@
 #include "loft/block/operand_traits.hpp"
 #include "loft/block/scale_rule.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 
 namespace loft {
@@ -99,5 +97,3 @@ LOFT_HOST_DEVICE constexpr void correct_scales(T const* values, int count,
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

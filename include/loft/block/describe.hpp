@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The name of a format and a line that says what it is: format_name and describe, for number formats and block formats.
 // Everything printed is derived from the type's spelling, its spec and decode; nothing is written down twice.
-#ifndef LOFT_BLOCK_DESCRIBE_HPP
-#define LOFT_BLOCK_DESCRIBE_HPP
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -217,5 +216,3 @@ constexpr description describe() noexcept {
 }
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The elements of blocks: encoded and decoded a slice of one row at a time, with the scales chosen already.
 // Source: design section 2 (data through one block) and decisions 7 to 12.
-#ifndef LOFT_BLOCK_ELEMENTS_HPP
-#define LOFT_BLOCK_ELEMENTS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -15,7 +14,6 @@
 #include "loft/block/operand_traits.hpp"
 #include "loft/block/rules.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/host/blocks.hpp"
 #include "loft/number/convert.hpp"
@@ -84,6 +82,7 @@ struct group_factors {
   template <class Function>
   [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void find(int groups, Function&& factor_at) noexcept {
     any_inexact = 0;
+    if constexpr (!native::has_host_vectors) return;
     for_each_index<Groups>(
         groups, [&](int g) __attribute__((always_inline)) {
           group_factor const factor = factor_at(g);
@@ -255,5 +254,3 @@ LOFT_HOST_DEVICE constexpr float add_error(float total, float const* values, int
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

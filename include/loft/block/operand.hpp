@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How an operand of a product is quantized: the Operand concept, and its model operand<>.
 // Source: design section 1, and section 3 for the names.
-#ifndef LOFT_BLOCK_OPERAND_HPP
-#define LOFT_BLOCK_OPERAND_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -13,7 +12,6 @@
 #include "loft/block/correction.hpp"
 #include "loft/block/operand_traits.hpp"
 #include "loft/block/scale_rule.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/rounding.hpp"
 #include "loft/rotation/rotation.hpp"
 
@@ -122,5 +120,3 @@ LOFT_HOST_DEVICE constexpr O default_operand() noexcept {
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

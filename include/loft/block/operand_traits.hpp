@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What follows from the parts of an operand: names for everything that other code asks of its format, rule and rotation.
 // Source: design section 2 (data through one block).
-#ifndef LOFT_BLOCK_OPERAND_TRAITS_HPP
-#define LOFT_BLOCK_OPERAND_TRAITS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -11,7 +10,6 @@
 #include "loft/block/scale_rule.hpp"
 #include "loft/block/tensor_scale.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 
 namespace loft {
 
@@ -88,5 +86,3 @@ LOFT_HOST_DEVICE constexpr tensor_scale scale_for_amax([[maybe_unused]] float am
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

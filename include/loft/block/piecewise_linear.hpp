@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The piecewise-linear encoder of formats with few binades, as E2M1: multiply-adds and packed words, without a table.
 // Source: design decisions 7 and 13; the codes are those of encode, under the same random words.
-#ifndef LOFT_BLOCK_PIECEWISE_LINEAR_HPP
-#define LOFT_BLOCK_PIECEWISE_LINEAR_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/block/scale_rule.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
@@ -202,5 +200,3 @@ LOFT_HOST_DEVICE constexpr std::uint32_t encode_bf16_pairs(std::uint32_t const* 
 }
 
 }  // namespace loft::detail
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One block of an operand, quantized: quantize_block.
 // Source: design section 2 (data through one block) and decisions 7, 8 and 10.
-#ifndef LOFT_BLOCK_QUANTIZE_BLOCK_HPP
-#define LOFT_BLOCK_QUANTIZE_BLOCK_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -10,7 +9,6 @@
 #include "loft/block/block_row.hpp"
 #include "loft/block/catalogue.hpp"
 #include "loft/block/operand.hpp"
-#include "loft/core/config.hpp"
 
 namespace loft {
 
@@ -73,5 +71,3 @@ LOFT_HOST_DEVICE constexpr block<typename O::format> quantize_block(
 }
 
 }  // namespace loft
-
-#endif

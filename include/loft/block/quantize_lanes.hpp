@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of which several lanes hold a part each: quantize_lanes and dequantize_lanes, for kernels of one's own.
 // Source: design section 2 (data through one block); the results are those of quantize_block.
-#ifndef LOFT_BLOCK_QUANTIZE_LANES_HPP
-#define LOFT_BLOCK_QUANTIZE_LANES_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -14,7 +13,6 @@
 #include "loft/block/register_codec.hpp"
 #include "loft/block/scale_chooser.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/gpu/lane_group.hpp"
 
 namespace loft {
@@ -213,5 +211,3 @@ LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> quantize_lanes(
 }
 
 }  // namespace loft
-
-#endif

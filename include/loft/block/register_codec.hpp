@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Values that a lane holds in registers, and the encoder that makes packed words of codes of them, without branches.
 // Source: design decisions 7 to 13; the codes are those of elements.hpp, which serves what has no form here.
-#ifndef LOFT_BLOCK_REGISTER_CODEC_HPP
-#define LOFT_BLOCK_REGISTER_CODEC_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -13,7 +12,6 @@
 #include "loft/block/elements.hpp"
 #include "loft/block/piecewise_linear.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
@@ -253,5 +251,3 @@ LOFT_HOST_DEVICE constexpr void encode_words(V const& in, int first, code<typena
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

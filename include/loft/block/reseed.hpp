@@ -2,12 +2,10 @@
 // One seed and one stream for all that is random in an operand: its rounding, its scales, the signs of its rotation.
 // Source: design section 3, where roundings and rotations hold their seeds; arXiv 2509.25149: both operands of a product
 // are rotated alike.
-#ifndef LOFT_BLOCK_RESEED_HPP
-#define LOFT_BLOCK_RESEED_HPP
+#pragma once
 
 #include <cstdint>
 
-#include "loft/core/config.hpp"
 #include "loft/rotation/rotation.hpp"
 
 namespace loft {
@@ -49,5 +47,3 @@ LOFT_HOST_DEVICE constexpr O reseed(O how, [[maybe_unused]] std::uint64_t seed,
 }
 
 }  // namespace loft
-
-#endif

@@ -2,15 +2,13 @@
 // From the maximum of a block to its scale: the models of ScaleRule.
 // Source: OCP MX 1.0 section 6.3 (floor); arXiv 2607.24953 (ceil); arXiv 2605.09825 (even); arXiv 2509.25149 appendix B
 // (two level).
-#ifndef LOFT_BLOCK_RULES_HPP
-#define LOFT_BLOCK_RULES_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/array/branchless.hpp"
 #include "loft/block/scale_rule.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
@@ -254,5 +252,3 @@ struct quest_scale {
 };
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scales of blocks: from their maxima and statistics, and of candidates the one with the least error.
 // Source: design section 2 (data through one block) and decisions 7 to 10.
-#ifndef LOFT_BLOCK_SCALE_CHOOSER_HPP
-#define LOFT_BLOCK_SCALE_CHOOSER_HPP
+#pragma once
 
 #include <cstdint>
 
@@ -10,7 +9,6 @@
 #include "loft/block/operand_traits.hpp"
 #include "loft/block/scale_rule.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 
 namespace loft::detail {
 
@@ -59,5 +57,3 @@ struct scale_chooser {
 };
 
 }  // namespace loft::detail
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ScaleRule concept, what a rule may say of itself, and a block maximum taken apart. Its models are in rules.hpp.
 // Source: design section 1; OCP MX 1.0 section 6.3 for power-of-two scales.
-#ifndef LOFT_BLOCK_SCALE_RULE_HPP
-#define LOFT_BLOCK_SCALE_RULE_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -10,7 +9,6 @@
 #include "loft/block/block_format.hpp"
 #include "loft/block/tensor_scale.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/format.hpp"
 
 namespace loft {
@@ -123,5 +121,3 @@ LOFT_HOST_DEVICE constexpr W pick(bool first, W a, W b) noexcept {
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

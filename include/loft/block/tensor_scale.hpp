@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The scale of a whole tensor, for formats with two levels of scales, and the amax of earlier steps.
 // Source: arXiv 2509.25149 appendix B; design decision 10.
-#ifndef LOFT_BLOCK_TENSOR_SCALE_HPP
-#define LOFT_BLOCK_TENSOR_SCALE_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
@@ -75,5 +73,3 @@ struct delayed_amax {
 };
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bit patterns of float and double: casts, exact powers of two, and numbers taken apart.
 // Source: IEEE 754-2019, section 3.4 (binary interchange formats).
-#ifndef LOFT_CORE_BITS_HPP
-#define LOFT_CORE_BITS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -141,5 +140,3 @@ LOFT_HOST_DEVICE constexpr float scale_by_power_of_two(float x, int exponent) no
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

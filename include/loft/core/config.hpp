@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every header needs: C++20, the version, and LOFT_HOST_DEVICE.
-#ifndef LOFT_CORE_CONFIG_HPP
-#define LOFT_CORE_CONFIG_HPP
+#pragma once
 
 #if __cplusplus < 202002L
 #error "LOFT needs C++20: compile with -std=c++20 or newer"
@@ -18,6 +17,4 @@
 #define LOFT_HOST_DEVICE __attribute__((host, device))
 #else
 #define LOFT_HOST_DEVICE
-#endif
-
 #endif

@@ -4,13 +4,11 @@
 // CUDA's assembler fuses products and sums that do not say how they are rounded, and --use_fast_math flushes
 // subnormals, so that device code names its instructions.
 // Source: IEEE 754-2019, section 5.4.1.
-#ifndef LOFT_CORE_EXACT_HPP
-#define LOFT_CORE_EXACT_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 
 namespace loft::exact {
 
@@ -181,5 +179,3 @@ template <class T>
 }
 
 }  // namespace loft::exact
-
-#endif

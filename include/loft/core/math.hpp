@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Logarithm, exponential, powers and square roots without <cmath>, the same bits everywhere.
 // Source: textbook series; each operation is rounded once in double.
-#ifndef LOFT_CORE_MATH_HPP
-#define LOFT_CORE_MATH_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 
 namespace loft::detail {
@@ -79,5 +77,3 @@ LOFT_HOST_DEVICE constexpr float square_root_of_float(float x) noexcept {
 }
 
 }  // namespace loft::detail
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Hadamard matrices of the orders 12, 20 and 28, which are no powers of two, and sums with their signs.
 // Source: Paley, "On orthogonal matrices", J. Math. Phys. 12 (1933), constructions I and II.
-#ifndef LOFT_CORE_PALEY_HPP
-#define LOFT_CORE_PALEY_HPP
+#pragma once
 
 #include <cstdint>
 #include <utility>
@@ -100,5 +99,3 @@ template <class Arithmetic, int M, bool Transposed, class V, class Sink>
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the numbers of given ranks, exactly and without memory for a copy.
 // Source: textbook (radix selection by the most significant digit).
-#ifndef LOFT_CORE_RADIX_SELECT_HPP
-#define LOFT_CORE_RADIX_SELECT_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 
 namespace loft::detail {
 
@@ -44,5 +42,3 @@ LOFT_HOST_DEVICE constexpr void radix_select(std::int64_t (&ranks)[N], W (&keys)
 }
 
 }  // namespace loft::detail
-
-#endif

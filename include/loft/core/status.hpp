@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call found: one name per mistake, and the sentence that explains it. Source: design section 3.
-#ifndef LOFT_CORE_STATUS_HPP
-#define LOFT_CORE_STATUS_HPP
+#pragma once
 
 #include "loft/core/config.hpp"
 
@@ -87,5 +86,3 @@ LOFT_HOST_DEVICE constexpr char const* message(status s) noexcept {
 }
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // loft::cuda: quantize, dequantize, rotations, amax and norms on NVIDIA GPUs, for compilers that speak CUDA.
 // Source: CUDA Runtime API (execution control).
-#ifndef LOFT_GPU_CUDA_HPP
-#define LOFT_GPU_CUDA_HPP
+#pragma once
 
 #include <cuda_runtime_api.h>
 
@@ -43,5 +42,3 @@ struct cuda_device {
 using cuda = gpu::launcher<gpu::cuda_device>;
 
 }  // namespace loft
-
-#endif

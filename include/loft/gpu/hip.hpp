@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // loft::hip: quantize, dequantize, rotations, amax and norms on AMD GPUs, for compilers that speak HIP.
 // Source: HIP Runtime API (execution control). Include hip/hip_runtime.h first, or what declares the names used here.
-#ifndef LOFT_GPU_HIP_HPP
-#define LOFT_GPU_HIP_HPP
+#pragma once
 
 #if !defined(LOFT_HIP_RUNTIME_DECLARED)
 #include <hip/hip_runtime.h>
@@ -41,5 +40,3 @@ struct hip_device {
 using hip = gpu::launcher<gpu::hip_device>;
 
 }  // namespace loft
-
-#endif

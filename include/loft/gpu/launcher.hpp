@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The entry points of a GPU: which kernel serves a call, what is refused, and what memory it asks for. CUDA and HIP.
 // Source: design sections 3 and 6.
-#ifndef LOFT_GPU_LAUNCHER_HPP
-#define LOFT_GPU_LAUNCHER_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -271,5 +270,3 @@ struct launcher {
 };
 
 }  // namespace loft::gpu
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The storage types of CUDA and the formats they hold, for from_vendor and to_vendor. Any compiler; the CUDA 13
 // headers. Source: cuda_fp4.h, cuda_fp6.h, cuda_fp8.h, cuda_fp16.h and cuda_bf16.h of CUDA 13.
-#ifndef LOFT_INTEROP_CUDA_TYPES_HPP
-#define LOFT_INTEROP_CUDA_TYPES_HPP
+#pragma once
 
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
@@ -39,5 +38,3 @@ template <> inline constexpr holds<bf16> vendor_type<__nv_bfloat16>{};
 // clang-format on
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Eigen: minifloat as a scalar type, dense expressions as matrix views, quantize, dequantize and products on them.
 // Source: Eigen 3.4, "Using custom scalar types" and "Interfacing with raw buffers" of its documentation.
-#ifndef LOFT_INTEROP_EIGEN_HPP
-#define LOFT_INTEROP_EIGEN_HPP
+#pragma once
 
 #include <Eigen/Core>
 
@@ -197,5 +196,3 @@ template <class Left, class Right, class Out>
 }
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The storage types of HIP and the formats they hold, for from_vendor and to_vendor.
 // Source: hip_fp8.h, hip_fp6.h, hip_fp4.h, hip_bf16.h, hip_bfloat16.h and hip_fp16.h of ROCm.
-#ifndef LOFT_INTEROP_HIP_TYPES_HPP
-#define LOFT_INTEROP_HIP_TYPES_HPP
+#pragma once
 
 #if __has_include(<hip/hip_bfloat16.h>)
 #include <hip/hip_bfloat16.h>
@@ -59,5 +58,3 @@ template <> inline constexpr holds<bf16> vendor_type<hip_bfloat16>{};
 // clang-format on
 
 }  // namespace loft
-
-#endif

@@ -3,15 +3,13 @@
 // cuda_types.hpp and hip_types.hpp.
 // Source: the layouts of the vendors' headers: element 0 in the low bits; 4-bit numbers two a byte, 6-bit numbers one a
 // byte.
-#ifndef LOFT_INTEROP_VENDOR_TYPES_HPP
-#define LOFT_INTEROP_VENDOR_TYPES_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/array/packing.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/formats.hpp"
 #include "loft/number/minifloat.hpp"
 
@@ -123,5 +121,3 @@ LOFT_HOST_DEVICE constexpr V to_vendor(loft_type<V> const& x) noexcept {
 }
 
 }  // namespace loft
-
-#endif

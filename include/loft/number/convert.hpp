@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // encode and decode: one generic algorithm for every format.
 // Source: OCP OFP8 1.0 section 5, OCP MX 1.0 section 5.3, IEEE 754-2019 section 4.3; design decisions 1 to 6.
-#ifndef LOFT_NUMBER_CONVERT_HPP
-#define LOFT_NUMBER_CONVERT_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/formats.hpp"
 #include "loft/number/rounding.hpp"
@@ -157,5 +155,3 @@ LOFT_HOST_DEVICE constexpr float decode(code<F> c) noexcept {
 }
 
 }  // namespace loft
-
-#endif

@@ -2,15 +2,13 @@
 // What the bits of one number mean: format_spec, the Format concept, and what follows from a description.
 // Source: OCP 8-bit Floating Point (OFP8) 1.0, OCP Microscaling Formats (MX) 1.0 section 5.3, IEEE 754-2019 section
 // 3.3.
-#ifndef LOFT_NUMBER_FORMAT_HPP
-#define LOFT_NUMBER_FORMAT_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 
 namespace loft {
 
@@ -227,5 +225,3 @@ template <Format F>
 using code = typename detail::code_of<F>::type;
 
 }  // namespace loft
-
-#endif

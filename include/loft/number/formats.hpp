@@ -2,8 +2,7 @@
 // The catalogue of formats, and all_formats, the list of them. A format is added here and nowhere else.
 // Source: OCP MX 1.0 (e2m1, e2m3, e3m2, e8m0, int8_over_64), OCP OFP8 1.0 (e4m3, e5m2), IEEE 754-2019 (fp16, fp32);
 // each other line says its own.
-#ifndef LOFT_NUMBER_FORMATS_HPP
-#define LOFT_NUMBER_FORMATS_HPP
+#pragma once
 
 #include "loft/number/format.hpp"
 
@@ -76,5 +75,3 @@ using all_formats =
               p3109<8, 4, true, false>, p3109<8, 4, false>, p3109<6, 3>, p3109<4, 2, true, false>, p3109<8, 1, false>>;
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // minifloat<F>: one number of format F as a value, with operators and numeric_limits.
 // Source: ISO C++20 [numeric.limits] for the limits; the arithmetic is that of float, rounded to F.
-#ifndef LOFT_NUMBER_MINIFLOAT_HPP
-#define LOFT_NUMBER_MINIFLOAT_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -10,7 +9,6 @@
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/formats.hpp"
 
@@ -177,5 +175,3 @@ class std::numeric_limits<loft::minifloat<F>> {
   static constexpr number quiet_NaN() noexcept { return from(has_quiet_NaN ? spec.nan_code() : 0u); }
   static constexpr number signaling_NaN() noexcept { return from(0u); }
 };
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Random words that depend on (seed, stream, index) alone: philox4x32 and random_bits.
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC 2011 (Philox4x32).
-#ifndef LOFT_NUMBER_RANDOM_HPP
-#define LOFT_NUMBER_RANDOM_HPP
+#pragma once
 
 #include <cstdint>
 
@@ -100,5 +99,3 @@ LOFT_HOST_DEVICE constexpr std::uint32_t random_bits(std::uint64_t seed, std::ui
 }
 
 }  // namespace loft
-
-#endif

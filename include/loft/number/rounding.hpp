@@ -2,15 +2,13 @@
 // How the bits that a format has no room for are rounded: the Rounding concept and its models.
 // Source: IEEE 754-2019 section 4.3; round to odd: Boldo and Melquiond, IEEE TC 57(4), 2008; stochastic: design
 // decision 13.
-#ifndef LOFT_NUMBER_ROUNDING_HPP
-#define LOFT_NUMBER_ROUNDING_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/random.hpp"
 
 namespace loft {
@@ -196,5 +194,3 @@ struct fraction_word<R, T> {
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

@@ -2,15 +2,13 @@
 // How the sums of an emulated product are formed: the Accumulator concept and its models.
 // Source: the order of operations in block-scaled matrix instructions (PTX ISA, tcgen05.mma kind::mxf8f6f4 and
 // kind::mxf4nvf4); promotion of FP8 partial sums: DeepSeek-V3, arXiv 2412.19437 section 3.3.2.
-#ifndef LOFT_PRODUCT_ACCUMULATOR_HPP
-#define LOFT_PRODUCT_ACCUMULATOR_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/formats.hpp"
 #include "loft/core/exact.hpp"
@@ -103,5 +101,3 @@ struct chunked_accumulator {
 };
 
 }  // namespace loft
-
-#endif

@@ -2,14 +2,12 @@
 // The emulated product of two operands, quantized or not: matmul, matmul_add, and dot, one element of it.
 // Source: the products of recipe.hpp; scales inside the sum and tensor scales in the epilogue as in arXiv 2509.25149
 // section 2.
-#ifndef LOFT_PRODUCT_MATMUL_HPP
-#define LOFT_PRODUCT_MATMUL_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
 #include "loft/product/accumulator.hpp"
@@ -263,5 +261,3 @@ template <class Left, class Right, class A = float_accumulator>
 }
 
 }  // namespace loft
-
-#endif

@@ -2,8 +2,7 @@
 // One operand of a product as rows of exact elements and factors: the OperandRows concept and its models.
 // Source: design section 2 for what decodes to what; elements stay apart from their factors, because a product of both
 // in a narrow format would round most of them.
-#ifndef LOFT_PRODUCT_OPERAND_ROWS_HPP
-#define LOFT_PRODUCT_OPERAND_ROWS_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -13,7 +12,6 @@
 #include "loft/array/packing.hpp"
 #include "loft/block/operand.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
 #include "loft/tensor/block_walk.hpp"
@@ -187,5 +185,3 @@ LOFT_HOST_DEVICE constexpr void load_elements(Rows const& from, std::int64_t row
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

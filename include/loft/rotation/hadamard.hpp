@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The orthonormal Hadamard transform of runs, hadamard<N>, by one thread, by lanes, or by a team of threads.
 // Source: Sylvester (1867) for powers of two; Paley (1933) for the orders 12, 20 and 28, see core/paley.hpp.
-#ifndef LOFT_ROTATION_HADAMARD_HPP
-#define LOFT_ROTATION_HADAMARD_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/paley.hpp"
 #include "loft/native/gpu/cuda.hpp"
@@ -288,5 +286,3 @@ struct hadamard {
 };
 
 }  // namespace loft
-
-#endif

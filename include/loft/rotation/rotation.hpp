@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Orthogonal maps on a run of values, and their inverses: no_rotation, hadamard, signed_hadamard, random_hadamard.
 // Source: hadamard.hpp; design decisions 13 and 14 for random signs and for the convention y = H (s . x).
-#ifndef LOFT_ROTATION_ROTATION_HPP
-#define LOFT_ROTATION_ROTATION_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/gpu/lane_group.hpp"
 #include "loft/native/host/rotation.hpp"
 #include "loft/number/random.hpp"
@@ -292,5 +290,3 @@ LOFT_HOST_DEVICE constexpr void invert_runs(R const& rotation, float* values, in
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

@@ -3,13 +3,11 @@
 // the gradient drowns in quantization noise. What is measured here can be passed to the controller of gnmr.hpp as a
 // risk.
 // Source: arXiv 2505.19115 (a gradient below sqrt(3) times its quantization noise no longer trains).
-#ifndef LOFT_STABILITY_FREEZE_HPP
-#define LOFT_STABILITY_FREEZE_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
@@ -184,5 +182,3 @@ inline constexpr double noise_threshold = 1.7320508075688772;
 }
 
 }  // namespace loft
-
-#endif

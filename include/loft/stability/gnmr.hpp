@@ -2,8 +2,7 @@
 // GNMR, the stability controller. It compares the gradient norm of each unit with the unit's own history, and moves the
 // few worst units to the safe path, never more than a budget.
 // Source: arXiv 2606.00539, algorithms 1 and 2; design section 5 for ties, non-finite norms, ranks and restarts.
-#ifndef LOFT_STABILITY_GNMR_HPP
-#define LOFT_STABILITY_GNMR_HPP
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +10,6 @@
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/status.hpp"
 #include "loft/stability/gnmr_state.hpp"
 #include "loft/stability/gnmr_unit.hpp"
@@ -218,5 +216,3 @@ class gnmr {
 };
 
 }  // namespace loft
-
-#endif

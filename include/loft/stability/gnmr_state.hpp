@@ -2,15 +2,13 @@
 // The state of the GNMR controller as words: its hash, and the bytes that a checkpoint keeps.
 // Source: design section 5. The bytes are little-endian words of 64 bits on every machine:
 //   magic, version, hash of the options and policies, number of units, hash of the units, then 24 words a unit.
-#ifndef LOFT_STABILITY_GNMR_STATE_HPP
-#define LOFT_STABILITY_GNMR_STATE_HPP
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <span>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/status.hpp"
 #include "loft/stability/gnmr_unit.hpp"
 
@@ -189,5 +187,3 @@ constexpr status restore_units(std::span<std::byte const> in, std::uint64_t opti
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What GNMR keeps of one unit, and the part of a step that needs no other unit.
 // Source: arXiv 2606.00539, equations 3 and 4, algorithms 1 and 2; design section 5 for what the paper leaves open.
-#ifndef LOFT_STABILITY_GNMR_UNIT_HPP
-#define LOFT_STABILITY_GNMR_UNIT_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
 
@@ -223,5 +221,3 @@ LOFT_HOST_DEVICE constexpr void take_path(gnmr_unit& u, bool active, gnmr_option
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

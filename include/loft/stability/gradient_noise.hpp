@@ -2,13 +2,11 @@
 // The ratio of gradient to quantization noise, with an alarm at sqrt(3), from one quantized gradient or many samples of
 // it.
 // Source: arXiv 2505.19115 (FP4 All the Way): r = ||E[g_q]|| / sqrt(E ||g_q - g||^2).
-#ifndef LOFT_STABILITY_GRADIENT_NOISE_HPP
-#define LOFT_STABILITY_GRADIENT_NOISE_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
 #include "loft/stability/freeze.hpp"
@@ -102,5 +100,3 @@ struct gradient_noise_samples {
 };
 
 }  // namespace loft
-
-#endif

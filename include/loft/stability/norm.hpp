@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The L2 norm of a tensor, summed in an order that gives every machine the same bits, and its count of non-finite
 // elements. Source: design sections 2 and 5. The square of a float is exact in double, so that no square overflows.
-#ifndef LOFT_STABILITY_NORM_HPP
-#define LOFT_STABILITY_NORM_HPP
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,6 @@
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
 
@@ -208,5 +206,3 @@ template <class T>
 }
 
 }  // namespace loft
-
-#endif

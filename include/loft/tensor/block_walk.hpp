@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The walk over a matrix by rows of blocks, which quantize, fake_quantize and all that look at blocks are loops over.
 // Source: design section 2 (data through one block), decisions 7 to 12.
-#ifndef LOFT_TENSOR_BLOCK_WALK_HPP
-#define LOFT_TENSOR_BLOCK_WALK_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -10,7 +9,6 @@
 #include "loft/block/block_row.hpp"
 #include "loft/block/operand_traits.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/status.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/tensor/staging.hpp"
@@ -122,5 +120,3 @@ LOFT_HOST_DEVICE constexpr tensor_scale choose_tensor_scale(matrix_view<T> in, O
 }
 
 }  // namespace loft::detail
-
-#endif

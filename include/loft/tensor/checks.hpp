@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every call asks of its matrices before it writes anything.
 // Source: design decision 15.
-#ifndef LOFT_TENSOR_CHECKS_HPP
-#define LOFT_TENSOR_CHECKS_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/block/catalogue.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/status.hpp"
 #include "loft/tensor/view.hpp"
 
@@ -75,5 +73,3 @@ LOFT_HOST_DEVICE constexpr status check_range(std::int64_t rows, row_range& rang
 }
 
 }  // namespace loft::detail
-
-#endif

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the scale of a block lies in memory: the ScaleLayout concept, row_major, col_major and tiled_128x4.
 // Source: design decision 12; tiled_128x4: the scale layout of block-scaled matrix instructions (PTX ISA, tcgen05).
-#ifndef LOFT_TENSOR_LAYOUT_HPP
-#define LOFT_TENSOR_LAYOUT_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
 
 #include "loft/block/catalogue.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 
 namespace loft {
 
@@ -90,5 +88,3 @@ struct scale_grid {
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tensors: quantize, dequantize, fake_quantize and tensor_amax on views of matrices.
 // Source: design section 3 for the interface, decisions 7 to 12 for the meaning.
-#ifndef LOFT_TENSOR_QUANTIZE_HPP
-#define LOFT_TENSOR_QUANTIZE_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -11,7 +10,6 @@
 #include "loft/block/operand.hpp"
 #include "loft/block/quantize_block.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/status.hpp"
 #include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/checks.hpp"
@@ -169,5 +167,3 @@ template <Operand O, class T, class U>
 }
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantized tensors: the sizes of their buffers, views of them, and one that owns its memory on the host.
 // Source: design section 3.
-#ifndef LOFT_TENSOR_QUANTIZED_HPP
-#define LOFT_TENSOR_QUANTIZED_HPP
+#pragma once
 
 #include <cstddef>
 #include <cstdint>
@@ -11,7 +10,6 @@
 
 #include "loft/array/packing.hpp"
 #include "loft/block/catalogue.hpp"
-#include "loft/core/config.hpp"
 #include "loft/tensor/checks.hpp"
 #include "loft/tensor/layout.hpp"
 
@@ -125,5 +123,3 @@ LOFT_HOST_DEVICE constexpr status check_quantized(quantized_view<B, L> q) noexce
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

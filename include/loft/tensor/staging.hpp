@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The order in which a matrix is worked on, and buffers for tiles of matrices whose rows are not contiguous.
 // Source: design decision 11 for ragged ends. No result depends on anything here.
-#ifndef LOFT_TENSOR_STAGING_HPP
-#define LOFT_TENSOR_STAGING_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/block/operand_traits.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/tensor/view.hpp"
 
 namespace loft::detail {
@@ -152,5 +150,3 @@ class output_rows {
 };
 
 }  // namespace loft::detail
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Views of matrices, transposed views, and ranges of rows.
 // Source: design section 3.
-#ifndef LOFT_TENSOR_VIEW_HPP
-#define LOFT_TENSOR_VIEW_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -59,5 +58,3 @@ LOFT_HOST_DEVICE constexpr matrix_view<T> submatrix(matrix_view<T> m, std::int64
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

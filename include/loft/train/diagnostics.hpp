@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What quantizing did to a tensor: crest factors, lost elements, the error in parts; and what noise.hpp compares.
 // Source: arXiv 2605.20402 for the three parts of the error (scale bias, dead zone, grid noise); the rest is textbook.
-#ifndef LOFT_TRAIN_DIAGNOSTICS_HPP
-#define LOFT_TRAIN_DIAGNOSTICS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -11,7 +10,6 @@
 #include "loft/block/operand.hpp"
 #include "loft/block/rules.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/tensor/block_walk.hpp"
 #include "loft/tensor/quantize.hpp"
@@ -224,5 +222,3 @@ template <Operand O, class T, class B, ScaleLayout L>
 }
 
 }  // namespace loft
-
-#endif

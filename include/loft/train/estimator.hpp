@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Gradient estimators: what the gradient of a quantized tensor is multiplied with, element by element.
 // Source: straight-through: arXiv 1308.3432; clipped: arXiv 2502.05003 (trust mask); differentiable: arXiv 2501.17116.
-#ifndef LOFT_TRAIN_ESTIMATOR_HPP
-#define LOFT_TRAIN_ESTIMATOR_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -11,7 +10,6 @@
 #include "loft/block/block_row.hpp"
 #include "loft/block/operand.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
 #include "loft/number/convert.hpp"
@@ -289,5 +287,3 @@ template <Operand O>
 }
 
 }  // namespace loft
-
-#endif

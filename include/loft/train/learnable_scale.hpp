@@ -2,14 +2,12 @@
 // Scales that are learnt: fake quantization by them, their gradients, and a mask that freezes those whose gradients are
 // in disorder. Source: arXiv 1902.08153 (LSQ) equations 1 to 3 and section 2.2; arXiv 2412.05551 (GAQAT) for the
 // freezing.
-#ifndef LOFT_TRAIN_LEARNABLE_SCALE_HPP
-#define LOFT_TRAIN_LEARNABLE_SCALE_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/block/tensor_scale.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
 #include "loft/number/convert.hpp"
@@ -214,5 +212,3 @@ LOFT_HOST_DEVICE constexpr void freeze_scales(float* scale_gradients, std::uint8
 }
 
 }  // namespace loft
-
-#endif

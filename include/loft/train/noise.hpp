@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // How far two matrices of values are apart: the signal-to-quantization-noise ratio, rows against columns.
 // Part of diagnostics.hpp; knows values and no codes. Source: textbook.
-#ifndef LOFT_TRAIN_NOISE_HPP
-#define LOFT_TRAIN_NOISE_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/status.hpp"
 #include "loft/number/minifloat.hpp"
@@ -152,5 +150,3 @@ template <class T, class U>
 }
 
 }  // namespace loft
-
-#endif

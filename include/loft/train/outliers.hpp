@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Outlier clamp and compensation: clamp a tensor to its quantiles, quantize that, and keep what was cut off as a sparse
 // residual of high precision. Source: arXiv 2501.17116 (OCC, quantile 0.99).
-#ifndef LOFT_TRAIN_OUTLIERS_HPP
-#define LOFT_TRAIN_OUTLIERS_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/block/operand.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/radix_select.hpp"
 #include "loft/number/minifloat.hpp"
@@ -206,5 +204,3 @@ template <class O, class T>
 }
 
 }  // namespace loft
-
-#endif

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which operand of a linear layer's three products is quantized how, in which layers, and from which step on.
 // Source: design section 1; products and operands as in arXiv 2509.25149 figure 5. Recipes with a name: recipes.hpp.
-#ifndef LOFT_TRAIN_RECIPE_HPP
-#define LOFT_TRAIN_RECIPE_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/block/reseed.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/format.hpp"
@@ -205,5 +203,3 @@ struct plan {
 };
 
 }  // namespace loft
-
-#endif

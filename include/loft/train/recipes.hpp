@@ -2,8 +2,7 @@
 // The catalogue of recipes: the training methods of the papers, each with its source, and the table for choosing by
 // name.
 // Source: see each recipe. Where a paper leaves a choice open, the comment says which one was made.
-#ifndef LOFT_TRAIN_RECIPES_HPP
-#define LOFT_TRAIN_RECIPES_HPP
+#pragma once
 
 #include <cstdint>
 
@@ -249,5 +248,3 @@ template <class Function>
 }
 
 }  // namespace loft
-
-#endif

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Residual quantization with selection: Q(X) + S(Q(X - Q(X))), and the models of S.
 // Source: arXiv 2607.26515 (Rollout-ResQ) formula 5: all, 2:4, half of the channels, half of the blocks of 32 x 64.
-#ifndef LOFT_TRAIN_RESIDUAL_HPP
-#define LOFT_TRAIN_RESIDUAL_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/radix_select.hpp"
 #include "loft/tensor/block_walk.hpp"
@@ -207,5 +205,3 @@ template <class O, class S, class R, class T>
 }
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // AdamW's second moments in 4 bits: unsigned elements in blocks, stored as their roots or as they are, never 0 where
 // the moment was not. Source: arXiv 2607.04422 (second moments are heavy-tailed, and fragile as denominators).
-#ifndef LOFT_TRAIN_SECOND_MOMENT_HPP
-#define LOFT_TRAIN_SECOND_MOMENT_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -11,7 +10,6 @@
 #include "loft/block/quantize_block.hpp"
 #include "loft/block/rules.hpp"
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/core/math.hpp"
 #include "loft/number/formats.hpp"
@@ -181,5 +179,3 @@ template <Operand O, moment_storage S, class B>
 }
 
 }  // namespace loft
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks of several rows in a tile: the maxima of their rows, and the scales that these come to, in shared memory.
 // Source: design section 2 (data through one block).
-#ifndef LOFT_GPU_DETAIL_BLOCK_TABLE_HPP
-#define LOFT_GPU_DETAIL_BLOCK_TABLE_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -143,5 +142,3 @@ LOFT_HOST_DEVICE inline void choose_scales(staged_tile<T, Rows, Cols> tile, bloc
 }
 
 }  // namespace loft::gpu
-
-#endif

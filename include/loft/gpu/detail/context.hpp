@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call on a GPU takes beside its tensors, and what it checks before it launches a kernel.
 // Source: design section 6.
-#ifndef LOFT_GPU_DETAIL_CONTEXT_HPP
-#define LOFT_GPU_DETAIL_CONTEXT_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -130,5 +129,3 @@ bool rows_serve(matrix_view<T const> in, quantized_view<B, L> out) noexcept {
 }
 
 }  // namespace loft::gpu
-
-#endif

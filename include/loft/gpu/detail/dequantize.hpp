@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel that decodes: lanes of eight elements, from words of codes to words of numbers.
 // Source: design section 2 (data through one block, back).
-#ifndef LOFT_GPU_DETAIL_DEQUANTIZE_HPP
-#define LOFT_GPU_DETAIL_DEQUANTIZE_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -222,5 +221,3 @@ __global__ void __launch_bounds__(value_tuning::threads) dequantize_rows(dequant
 }
 
 }  // namespace loft::gpu
-
-#endif

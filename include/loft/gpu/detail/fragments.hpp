@@ -2,8 +2,7 @@
 // Where a lane's values come from, and where its codes and scales go: the FragmentSource concept, its model for global
 // memory, what every kernel that quantizes does with a fragment, and its outputs.
 // Source: design section 2 (data through one block), section 6, decisions 11 and 12.
-#ifndef LOFT_GPU_DETAIL_FRAGMENTS_HPP
-#define LOFT_GPU_DETAIL_FRAGMENTS_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
@@ -232,5 +231,3 @@ struct output_cursor {
 };
 
 }  // namespace loft::gpu
-
-#endif

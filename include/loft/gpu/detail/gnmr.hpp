@@ -4,8 +4,7 @@
 //
 // One block of threads takes the step, in one launch. A thread has neighbouring units, so that what must
 // happen in unit order, the choice among equal risks, is one prefix sum over threads.
-#ifndef LOFT_GPU_DETAIL_GNMR_HPP
-#define LOFT_GPU_DETAIL_GNMR_HPP
+#pragma once
 
 #include <cstdint>
 
@@ -180,5 +179,3 @@ __global__ void __launch_bounds__(gnmr_tuning::threads, blocks_held(1))
 }
 
 }  // namespace loft::gpu
-
-#endif

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What kernels ask of the machine beside arithmetic: who they are, barriers, wide loads and stores. CUDA and HIP.
 // Source: PTX ISA 9.0 (ld, st, red); clang's AMDGPU builtins.
-#ifndef LOFT_GPU_DETAIL_GRID_HPP
-#define LOFT_GPU_DETAIL_GRID_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/random.hpp"
 
 namespace loft::gpu {
@@ -147,5 +145,3 @@ template <int N>
 inline constexpr int store_alignment = N % 4 == 0 ? 16 : (N % 2 == 0 ? 8 : 4);
 
 }  // namespace loft::gpu
-
-#endif

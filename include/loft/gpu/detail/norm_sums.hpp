@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What lanes, groups of lanes and blocks of threads do of a norm's sum, and how the last block ends it.
 // Source: norm.hpp (norm_order).
-#ifndef LOFT_GPU_DETAIL_NORM_SUMS_HPP
-#define LOFT_GPU_DETAIL_NORM_SUMS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -207,5 +206,3 @@ LOFT_HOST_DEVICE inline void finish_norm(norm_shared& shared, int level, std::in
 }
 
 }  // namespace loft::gpu
-
-#endif

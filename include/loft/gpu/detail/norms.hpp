@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Norms of many tensors in one launch, and as a by-product of a quantizer: the sums of norm.hpp in its order.
 // Source: norm.hpp (norm_order).
-#ifndef LOFT_GPU_DETAIL_NORMS_HPP
-#define LOFT_GPU_DETAIL_NORMS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -165,5 +164,3 @@ __global__ void __launch_bounds__(norm_tuning::threads, blocks_held(blocks_besid
 }
 
 }  // namespace loft::gpu
-
-#endif

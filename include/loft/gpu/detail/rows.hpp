@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernel for the usual case: rows of whole blocks, quantized by lanes that load and store wide words.
 // Source: design sections 2 and 6; 32 bytes a lane and no shared memory reach the speed of a copy on Hopper.
-#ifndef LOFT_GPU_DETAIL_ROWS_HPP
-#define LOFT_GPU_DETAIL_ROWS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -184,5 +183,3 @@ __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_argumen
 }
 
 }  // namespace loft::gpu
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels for rotations whose runs are too long for lanes, or no power of two: a team of threads has whole runs of a
 // row in shared memory. Source: design sections 2 and 6; the sums are those of hadamard.hpp, in its order.
-#ifndef LOFT_GPU_DETAIL_RUNS_HPP
-#define LOFT_GPU_DETAIL_RUNS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -287,5 +286,3 @@ __global__ void __launch_bounds__(run_tuning::threads) dequantize_runs(dequantiz
 }
 
 }  // namespace loft::gpu
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tile of a matrix in shared memory: read once, whatever its strides, and handed to lanes along its rows or its
 // columns. Source: design section 6, decision 11.
-#ifndef LOFT_GPU_DETAIL_STAGED_TILE_HPP
-#define LOFT_GPU_DETAIL_STAGED_TILE_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -130,5 +129,3 @@ struct tile_lines {
 };
 
 }  // namespace loft::gpu
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which kernel serves a call, and how many threads it is given.
 // Source: design section 6.
-#ifndef LOFT_GPU_DETAIL_START_HPP
-#define LOFT_GPU_DETAIL_START_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -204,5 +203,3 @@ status start_amax(matrix_view<T const> in, float* amax, O const& how, context<St
 }
 
 }  // namespace loft::gpu
-
-#endif

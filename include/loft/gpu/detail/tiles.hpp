@@ -2,8 +2,7 @@
 // The kernel for everything that rows.hpp does not serve: a tile is read once into shared memory, whatever its strides,
 // and quantized along its rows, along its columns, or both; blocks of several rows too. Source: design sections 2 and
 // 6.
-#ifndef LOFT_GPU_DETAIL_TILES_HPP
-#define LOFT_GPU_DETAIL_TILES_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -224,5 +223,3 @@ __global__ void __launch_bounds__(tile_tuning::threads) quantize_tiles(tile_argu
 }
 
 }  // namespace loft::gpu
-
-#endif

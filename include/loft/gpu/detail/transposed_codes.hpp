@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The codes of square blocks turned into those of the transpose, in registers and shared memory, without encoding
 // twice. Source: design section 3: codes and scales of the transpose of square blocks are the transposed ones.
-#ifndef LOFT_GPU_DETAIL_TRANSPOSED_CODES_HPP
-#define LOFT_GPU_DETAIL_TRANSPOSED_CODES_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -116,5 +115,3 @@ LOFT_HOST_DEVICE inline void write_transposed(transposed_codes<O, Rows, Cols> wa
 }
 
 }  // namespace loft::gpu
-
-#endif

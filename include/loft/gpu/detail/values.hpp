@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Kernels whose result is numbers: rotate, the largest magnitude of a tensor, its scale; and padding of scales.
 // Source: design sections 2 and 6, decisions 10, 12 and 14.
-#ifndef LOFT_GPU_DETAIL_VALUES_HPP
-#define LOFT_GPU_DETAIL_VALUES_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
@@ -159,5 +158,3 @@ __global__ void pad_scales(quantized_view<B, L> out) {
 }
 
 }  // namespace loft::gpu
-
-#endif

@@ -2,14 +2,12 @@
 // Instructions of NVIDIA's GPUs behind the names of device.hpp, which says what each function means. No vendor header.
 // Source: PTX ISA 9.0, sections cvt, fma, shfl. A format has a hook here only where the instruction gives the codes of
 // encode and decode for all values; e8m0 has none, because the rules find their scales in integers, faster than cvt.
-#ifndef LOFT_NATIVE_GPU_CUDA_HPP
-#define LOFT_NATIVE_GPU_CUDA_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/gpu/device.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/formats.hpp"
@@ -133,5 +131,3 @@ LOFT_HOST_DEVICE inline void decode_pair(std::uint16_t pair, float& low, float& 
 #endif
 
 }  // namespace loft::native
-
-#endif

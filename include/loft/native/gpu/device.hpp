@@ -2,13 +2,11 @@
 // What GPUs do in one instruction: the meaning of each function, and what the host computes in its place for one lane.
 // In a device pass the definitions are those of cuda.hpp or hip.hpp, which include this header. Where a target lacks
 // the instruction there is no definition, and a constant is false.
-#ifndef LOFT_NATIVE_GPU_DEVICE_HPP
-#define LOFT_NATIVE_GPU_DEVICE_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/format.hpp"
 
 namespace loft::native {
@@ -92,5 +90,3 @@ inline constexpr bool has_directed_rounding = false;
 #endif
 
 }  // namespace loft::native
-
-#endif

@@ -2,14 +2,12 @@
 // Instructions of AMD's GPUs behind the names of device.hpp, which says what each function means. No vendor header.
 // Source: CDNA3 and CDNA4 ISA, VOP3 conversions and DPP; clang's AMDGPU builtins. No function here knows the size of a
 // wave. None has run on a chip yet: docs/hardware.md.
-#ifndef LOFT_NATIVE_GPU_HIP_HPP
-#define LOFT_NATIVE_GPU_HIP_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/gpu/device.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/formats.hpp"
@@ -157,5 +155,3 @@ LOFT_HOST_DEVICE inline void encode_32([[maybe_unused]] float const* values, [[m
 #endif
 
 }  // namespace loft::native
-
-#endif

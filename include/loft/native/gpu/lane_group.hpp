@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Lanes that hold a run of values together: the LaneGroup concept and its models, one_lane and lane_group.
 // Source: design section 6. Nothing here knows how many lanes a warp or a wave has.
-#ifndef LOFT_NATIVE_GPU_LANE_GROUP_HPP
-#define LOFT_NATIVE_GPU_LANE_GROUP_HPP
+#pragma once
 
 #include <concepts>
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
 #include "loft/native/gpu/pairs.hpp"
@@ -77,5 +75,3 @@ LOFT_HOST_DEVICE constexpr N sum_of_lanes(N number, G const& group) noexcept {
 
 }  // namespace detail
 }  // namespace loft
-
-#endif

@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Arithmetic on two 16-bit numbers in one 32-bit register, and choosing bytes of two registers.
 // Source: PTX ISA 9.0, sections add.bf16x2, min/max with .u16x2, prmt; elsewhere plain integers say what they mean.
-#ifndef LOFT_NATIVE_GPU_PAIRS_HPP
-#define LOFT_NATIVE_GPU_PAIRS_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/exact.hpp"
 
 namespace loft::native {
@@ -202,5 +200,3 @@ inline constexpr bool has_bf16_rounding = false;
 }
 
 }  // namespace loft::native
-
-#endif

@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Blocks and arrays in the host's vector registers: largest magnitudes, and conversions of whole runs of values and
 // codes. tests/array/array_test.cpp compares every function with the generic code that it replaces.
-#ifndef LOFT_NATIVE_HOST_BLOCKS_HPP
-#define LOFT_NATIVE_HOST_BLOCKS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/code_lookup.hpp"
 #include "loft/native/host/vector_convert.hpp"
 #include "loft/native/host/vectors.hpp"
@@ -278,5 +276,3 @@ LOFT_HOST_DEVICE constexpr int decode_run([[maybe_unused]] C const* codes, [[may
 }
 
 }  // namespace loft::native
-
-#endif

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Encodes to 4 bits by a table. The upper 16 bits of a float, and whether the lower ones are all zero, decide the code.
 // Source: number/convert.hpp, which fills the table; tests/array/array_test.cpp compares the two.
-#ifndef LOFT_NATIVE_HOST_CODE_LOOKUP_HPP
-#define LOFT_NATIVE_HOST_CODE_LOOKUP_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/vector_convert.hpp"
 #include "loft/native/host/vectors.hpp"
 #include "loft/number/convert.hpp"
@@ -212,5 +210,3 @@ template <class F, class R, int N, class T>
 #endif
 
 }  // namespace loft::native
-
-#endif

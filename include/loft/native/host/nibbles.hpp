@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Packs codes of 4 bits in the host's vector registers. array/packing.hpp says where each code goes.
-#ifndef LOFT_NATIVE_HOST_NIBBLES_HPP
-#define LOFT_NATIVE_HOST_NIBBLES_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/vectors.hpp"
 
 namespace loft::native {
@@ -46,5 +44,3 @@ LOFT_HOST_DEVICE constexpr std::int64_t unpack_nibbles([[maybe_unused]] std::uin
 }
 
 }  // namespace loft::native
-
-#endif

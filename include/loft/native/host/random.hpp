@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes many calls of Philox4x32 in the host's vector registers. number/random.hpp has the generator and its source.
-#ifndef LOFT_NATIVE_HOST_RANDOM_HPP
-#define LOFT_NATIVE_HOST_RANDOM_HPP
+#pragma once
 
 #include <cstdint>
 #include <utility>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/vectors.hpp"
 
 namespace loft::native {
@@ -53,5 +51,3 @@ LOFT_HOST_DEVICE constexpr int philox_calls([[maybe_unused]] std::uint64_t seed,
 }
 
 }  // namespace loft::native
-
-#endif

@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rotates runs of floats in the host's vector registers: the Hadamard transform and changes of signs.
 // tests/array/array_test.cpp compares them with the generic code of the folder rotation, which gives the same bits.
-#ifndef LOFT_NATIVE_HOST_ROTATION_HPP
-#define LOFT_NATIVE_HOST_ROTATION_HPP
+#pragma once
 
 #include <cstdint>
 #include <utility>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/paley.hpp"
 #include "loft/native/host/vectors.hpp"
 
@@ -140,5 +138,3 @@ LOFT_HOST_DEVICE constexpr bool flip_signs([[maybe_unused]] float* run,
 }
 
 }  // namespace loft::native
-
-#endif

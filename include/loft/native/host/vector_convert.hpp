@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // encode and decode of a register of numbers. Source: the steps are those of array/branchless.hpp and
 // number/convert.hpp; tests/array/array_test.cpp compares them.
-#ifndef LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
-#define LOFT_NATIVE_HOST_VECTOR_CONVERT_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/native/host/vectors.hpp"
 #include "loft/number/format.hpp"
 #include "loft/number/rounding.hpp"
@@ -232,5 +230,3 @@ template <class F, class R, bool Special>
 #endif
 
 }  // namespace loft::native
-
-#endif

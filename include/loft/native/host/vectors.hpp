@@ -1,15 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The host's vector registers as GNU vector types, and functions that move their lanes. No intrinsics: they compile for
 // any instruction set.
-#ifndef LOFT_NATIVE_HOST_VECTORS_HPP
-#define LOFT_NATIVE_HOST_VECTORS_HPP
+#pragma once
 
 #include <cstdint>
 #include <type_traits>
 #include <utility>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 
 #if !defined(__CUDACC__) && !defined(__HIP__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define LOFT_HAS_HOST_VECTORS 1
@@ -18,6 +16,9 @@
 #endif
 
 namespace loft::native {
+
+/// True where this pass has registers of many lanes: the functions of native/host do nothing elsewhere.
+inline constexpr bool has_host_vectors = LOFT_HAS_HOST_VECTORS != 0;
 
 #if LOFT_HAS_HOST_VECTORS
 
@@ -191,5 +192,3 @@ template <int Distance>
 #endif
 
 }  // namespace loft::native
-
-#endif

@@ -4,14 +4,12 @@
 //
 // Each function here stands beside the one of its name, takes only what that one does not, and has no body but the
 // sentences. Requirements that ask whether a call compiles therefore find that it does.
-#ifndef LOFT_TENSOR_DETAIL_EXPLAIN_HPP
-#define LOFT_TENSOR_DETAIL_EXPLAIN_HPP
+#pragma once
 
 #include <type_traits>
 
 #include "loft/block/catalogue.hpp"
 #include "loft/block/operand.hpp"
-#include "loft/core/config.hpp"
 #include "loft/core/status.hpp"
 #include "loft/tensor/layout.hpp"
 #include "loft/tensor/quantized.hpp"
@@ -141,5 +139,3 @@ template <class O, class B, class View, class T, ScaleLayout L>
 }
 
 }  // namespace loft
-
-#endif

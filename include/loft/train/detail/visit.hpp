@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Loops over the elements of a matrix: all of them, or those of one tile.
-#ifndef LOFT_TRAIN_DETAIL_VISIT_HPP
-#define LOFT_TRAIN_DETAIL_VISIT_HPP
+#pragma once
 
 #include <cstdint>
 
 #include "loft/core/bits.hpp"
-#include "loft/core/config.hpp"
 #include "loft/number/minifloat.hpp"
 #include "loft/tensor/view.hpp"
 
@@ -31,5 +29,3 @@ LOFT_HOST_DEVICE constexpr void map_elements(matrix_view<T> in, matrix_view<floa
 }
 
 }  // namespace loft::detail
-
-#endif
