@@ -10,9 +10,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "tensor/any_buffers.hpp"
 #include "block_check.hpp"
 #include "loft/loft.hpp"
+#include "tensor/any_buffers.hpp"
 
 namespace {
 

@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
-#include "tensor/any_buffers.hpp"
 #include "block_check.hpp"
 #include "loft/loft.hpp"
+#include "tensor/any_buffers.hpp"
 
 namespace {
 

@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "tensor/any_buffers.hpp"
 #include "golden.hpp"
 #include "loft/loft.hpp"
+#include "tensor/any_buffers.hpp"
 
 namespace test {
 

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "tensor/any_buffers.hpp"
 #include "loft/loft.hpp"
 #include "oracle_of.hpp"
+#include "tensor/any_buffers.hpp"
 
 namespace {
 
@@ -100,8 +100,8 @@ TEST_CASE("the scale of a row: views by columns, bfloat16 and ranges of rows giv
           status::ok);
   REQUIRE(quantize(by_columns, strided.view(), how) == status::ok);
   for (std::int64_t row = 0; row < s.rows; row += 8)
-    REQUIRE(quantize(rows, parts.view(), how,
-                     loft::row_range{row, std::min<std::int64_t>(8, s.rows - row)}) == status::ok);
+    REQUIRE(quantize(rows, parts.view(), how, loft::row_range{row, std::min<std::int64_t>(8, s.rows - row)}) ==
+            status::ok);
   CHECK(half == plain);
   CHECK(strided == plain);
   CHECK(parts == plain);

@@ -4,11 +4,11 @@
 
 #include "words.hpp"
 //
-#include "loft/number.hpp"
 #include "loft/core/exact.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
 #include "loft/native/gpu/pairs.hpp"
+#include "loft/number.hpp"
 
 template <class F>
 __global__ void encode_pairs(float const* values, std::uint16_t* pair) {

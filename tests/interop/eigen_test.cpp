@@ -2,10 +2,10 @@
 // Eigen: minifloat matrices, views of every kind of expression, quantize and dequantize on them, products.
 #include <doctest/doctest.h>
 
-#include "tensor/any_buffers.hpp"
 #include "block/block_check.hpp"
 #include "loft/eigen.hpp"
 #include "loft/loft.hpp"
+#include "tensor/any_buffers.hpp"
 
 namespace {
 

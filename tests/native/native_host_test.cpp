@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <limits>
 
-#include "loft/number.hpp"
 #include "loft/native/gpu/cuda.hpp"
 #include "loft/native/gpu/hip.hpp"
+#include "loft/number.hpp"
 
 namespace native = loft::native;
 using loft::bit_cast;

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "tensor/any_buffers.hpp"
 #include "loft/block.hpp"
 #include "oracle_of.hpp"
+#include "tensor/any_buffers.hpp"
 
 namespace test {
 

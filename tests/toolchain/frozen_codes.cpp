@@ -11,7 +11,8 @@ namespace {
 template <class F>
 long lane_mismatches() {
   long count = 0;
-  if constexpr (loft::detail::has_float_layout<F> && F::spec.has_zero && F::spec.is_signed && F::spec.mantissa_bits < 23) {
+  if constexpr (loft::detail::has_float_layout<F> && F::spec.has_zero && F::spec.is_signed &&
+                F::spec.mantissa_bits < 23) {
     for (std::uint64_t p = 0; p < std::uint64_t{1} << 32; p += 99991) {
       if ((p & 0x7f800000u) == 0x7f800000u) continue;
       float const x = loft::bit_cast<float>(static_cast<std::uint32_t>(p));

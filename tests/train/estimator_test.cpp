@@ -7,9 +7,9 @@
 
 #include <array>
 
-#include "tensor/any_buffers.hpp"
 #include "block/block_check.hpp"
 #include "loft/tensor.hpp"
+#include "tensor/any_buffers.hpp"
 
 namespace {
 

@@ -9,8 +9,8 @@
 #include <cuda_fp6.h>
 #include <cuda_fp8.h>
 
-#include "loft/number/formats.hpp"
 #include "loft/interop/vendor_types.hpp"
+#include "loft/number/formats.hpp"
 
 namespace loft {
 

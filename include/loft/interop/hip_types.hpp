@@ -7,8 +7,8 @@
 #include <hip/hip_bfloat16.h>
 #endif
 
-#include "loft/number/formats.hpp"
 #include "loft/interop/vendor_types.hpp"
+#include "loft/number/formats.hpp"
 
 // Which of these a ROCm has depends on its version, and in some on the compiler's target. So they are only declared
 // here, and a program includes the vendor's header for those it uses.

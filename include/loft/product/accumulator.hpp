@@ -9,9 +9,9 @@
 #include <type_traits>
 
 #include "loft/core/bits.hpp"
+#include "loft/core/exact.hpp"
 #include "loft/number/convert.hpp"
 #include "loft/number/formats.hpp"
-#include "loft/core/exact.hpp"
 
 namespace loft {
 
