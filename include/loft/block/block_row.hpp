@@ -173,7 +173,7 @@ class block_row {
   /// The errors of all candidates over all blocks, the rows of a block in order.
   LOFT_HOST_DEVICE constexpr void compare_candidates(scale_chooser<O, blocks>& chooser) noexcept {
     for (int candidate = 0; candidate < candidates<O>; ++candidate) {
-      scale_code of_candidate[blocks];
+      scale_code of_candidate[blocks] = {};
       float error[blocks] = {};
       for (int b = 0; b < block_count(); ++b) of_candidate[b] = chooser.scale(b, candidate, how_, t_);
       for (int r = 0; r < rows_; ++r) {

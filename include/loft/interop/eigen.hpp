@@ -189,6 +189,7 @@ template <class Left, class Right, class Out>
   out = out.unaryExpr([&](float x) { return detail::epilogue(a, b, x, 0.0f); }).eval();
   return status::ok;
 }
+/// The same with two matrices of its own for the values of the operands.
 template <class Left, class Right, class Out>
 [[nodiscard]] status fast_matmul(Left const& left, Right const& right, Eigen::PlainObjectBase<Out>& out) {
   eigen_matrix left_values, right_values;

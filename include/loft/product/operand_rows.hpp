@@ -152,10 +152,12 @@ LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(qua
                 "rows_of: the operand describes another block format");
   return {view, detail::constant_of<O>().decode};
 }
+/// A matrix that is not quantized.
 template <class T>
 LOFT_HOST_DEVICE constexpr plain_rows<std::remove_const_t<T>> rows_of(matrix_view<T> view) noexcept {
   return {view};
 }
+/// Rows of a type of the caller's own.
 template <OperandRows S>
 LOFT_HOST_DEVICE constexpr S rows_of(S const& rows) noexcept {
   return rows;

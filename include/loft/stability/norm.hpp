@@ -24,8 +24,10 @@ namespace loft {
 /// So a lane with 16 neighbouring elements has eight accumulators and their branch of the tree, 32 lanes have a chunk,
 /// and any 2^k chunks that start at a multiple of 2^k can be added on their own.
 namespace norm_order {
-inline constexpr int chunk = 4096, accumulators = 256, neighbours = 16;
-}
+inline constexpr int chunk = 4096;        ///< elements whose accumulators are apart from those of others
+inline constexpr int accumulators = 256;  ///< of a chunk
+inline constexpr int neighbours = 16;     ///< elements in a row that one lane holds
+}  // namespace norm_order
 
 /// What one shard of a tensor, on one rank, adds to the tensor's norm. It consists of doubles that add up: after one
 /// SUM all-reduce over them every rank holds the same numbers.

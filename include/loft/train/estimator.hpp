@@ -216,7 +216,9 @@ struct basic_clip_mask {
     requires(std::is_same_v<B, Byte const> && !std::is_const_v<Byte>)
   LOFT_HOST_DEVICE constexpr operator basic_clip_mask<B>() const noexcept { return {bits, rows, cols}; }
 };
+/// A mask that is written.
 using clip_mask = basic_clip_mask<std::uint8_t>;
+/// A mask that is read.
 using const_clip_mask = basic_clip_mask<std::uint8_t const>;
 
 /// Bytes of the mask of a [rows, cols] tensor.

@@ -47,6 +47,7 @@ struct deepseek_fp8 {
 // Each quantizes one product more than the one before; then come three ways to mend Wgrad. Scales by the `even` rule, along
 // the dimension of the product; no layer is left out.
 
+/// MXFP4 with the scales of arXiv 2605.09825.
 template <class R = nearest_even, class Rotation = no_rotation>
 using even_mxfp4 = operand<loft::mxfp4, even_scale, R, Rotation>;
 
@@ -61,8 +62,9 @@ using mxfp4_sr = recipe<product<even_mxfp4<>, even_mxfp4<>>, product<even_mxfp4<
                         product<even_mxfp4<stochastic<>>, even_mxfp4<stochastic<>>>>;
 /// All three products, each behind a Hadamard transform of 16, whose signs are drawn anew for each product.
 using mxfp4_random_hadamard = uniform<even_mxfp4<nearest_even, random_hadamard<16>>>;
-/// All three products, each behind a Hadamard transform without signs, of 16 or of 32.
+/// All three products, each behind a Hadamard transform of 16 without signs.
 using mxfp4_hadamard = uniform<even_mxfp4<nearest_even, hadamard<16>>>;
+/// As mxfp4_hadamard, of 32.
 using mxfp4_hadamard32 = uniform<even_mxfp4<nearest_even, hadamard<32>>>;
 
 /// Scales of MR-GPTQ: floor times 4/3, and a Hadamard transform of a block. source: arXiv 2509.23202, a method for
@@ -153,7 +155,9 @@ struct basic_quartet2 {
   product<backward, stored<forward, backward>> dgrad{};
   product<backward, stored<forward, backward>> wgrad{};
 };
+/// Quartet II with its rotations of 128.
 using quartet2 = basic_quartet2<128>;
+/// Quartet II with rotations of 32, for layers that 128 does not divide.
 using quartet2_32 = basic_quartet2<32>;
 
 /// NVFP4 with a float for each 128 elements in the place of the tensor's; the backward pass quantizes what was stored
