@@ -558,3 +558,17 @@ TEST_CASE("write golden file" * doctest::skip()) {
   test::write_golden("blocks.txt", "Codes, scales and tensor scale of a fixed 3 x 40 tensor in each block format.",
                      golden_tensors(false));
 }
+
+TEST_CASE("a block without values has the scale of zeros, and what a short block lacks enters no statistic") {
+  constexpr int scale = [] {
+    float const values[32] = {1};
+    return loft::quantize_block(values, 0, loft::operand<loft::mxfp4>{}).scale;
+  }();
+  CHECK(scale == 0);
+  float values[256] = {};
+  for (int i = 0; i < 256; ++i) values[i] = 1 + static_cast<float>(i % 7);
+  using tile = loft::operand<loft::square<loft::mxfp4, 16>, loft::quest_scale>;
+  CHECK(int{loft::quantize_block(values, 17, tile{}).scale} == 126);
+  for (int i = 17; i < 32; ++i) values[i] = 0;
+  CHECK(int{loft::quantize_block(values, 32, tile{}).scale} == 127);  // the control: zeros that are there do
+}

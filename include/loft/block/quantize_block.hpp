@@ -6,9 +6,13 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "loft/block/block_row.hpp"
+#include "loft/block/block_values.hpp"
 #include "loft/block/catalogue.hpp"
+#include "loft/block/correction.hpp"
+#include "loft/block/elements.hpp"
 #include "loft/block/operand.hpp"
+#include "loft/block/scale_chooser.hpp"
+#include "loft/native/gpu/device.hpp"
 
 namespace loft {
 
@@ -34,8 +38,8 @@ LOFT_HOST_DEVICE constexpr tensor_scale no_tensor_scale() noexcept {
 /// Quantizes one block: what a kernel calls with values in registers. Knows nothing of threads, allocates nothing.
 ///
 /// in: `count` values in row-major order, `count` <= rows * cols; the missing ones count as zeros. `t`: the tensor's
-/// scale; where the format has none it may be left out, and is not looked at. `first_index`: the tensor index of the first value; the next row's
-/// is `row_pitch` further.
+/// scale; where the format has none it may be left out, and is not looked at. `first_index`: the tensor index of the
+/// first value; the next row's is `row_pitch` further.
 /// out: codes and scale; codes of missing values are 0. rounds: once an element, after the division by the decoded
 /// scale, which is exact for power-of-two scales and one float multiplication for others. A NaN or an infinity: see
 /// `nonfinite`. A rotation must fit the block: its size divides the block's columns, and `count`. source: design
@@ -52,21 +56,36 @@ LOFT_HOST_DEVICE constexpr block<typename O::format> quantize_block(
                 "quantize_block: this rule corrects the scales of several blocks together: quantize does, or "
                 "quantize_lanes");
   if constexpr (!has_tensor_scale<format>) t = detail::constant_of<O>();
-  block<format> result{};
-  detail::block_row<O, std::conditional_t<rows == 1, T, float>, cols> row{how, t};
-  if constexpr (rows == 1) {
-    row.move_to({values, cols, 1, first_index, row_pitch}, 1, count);
-    row.choose_scales();
-    row.template encode<false>(0, result.codes, values);
-  } else {
-    float padded[rows * cols] = {};
-    for (int i = 0; i < count; ++i) padded[i] = detail::to_float(values[i]);
-    int const filled = (count + cols - 1) / cols;
-    row.move_to({padded, cols, 1, first_index, row_pitch}, filled, cols);
-    row.choose_scales();
-    for (int r = 0; r < filled; ++r) row.template encode<false>(r, result.codes + r * cols, padded);
+  // The steps of block_row, apart from it: the arrays of an object with a count would not stay in a thread's registers.
+  float work[rows * cols] = {};
+  for (int i = 0; i < count; ++i) work[i] = detail::apply_nonfinite<O::policy>(detail::to_float(values[i]));
+  if constexpr (size > 1) detail::rotate_runs(how, work, count, work);
+  auto const columns = [&](int first) { return detail::min(cols, count - first); };
+  auto const index_of = [&](int first) { return first_index + static_cast<std::uint64_t>(first / cols * row_pitch); };
+  detail::scale_chooser<O> chooser{};
+  for (int first = 0; first < count; first += cols) {
+    chooser.amax[0] = detail::max(chooser.amax[0], detail::amax_bits<cols>(work + first, columns(first)));
+    chooser.statistic[0].add(work + first, columns(first));
   }
-  result.scale = row.stored_scales()[0];
+  if constexpr (detail::has_candidates<O>) {
+    native::rolled(detail::candidates<O>, [&](int candidate) {
+      auto const scale = chooser.scale(0, candidate, how, t);
+      float error = 0;
+      for (int first = 0; first < count; first += cols)
+        error = detail::add_error(error, work + first, columns(first), scale, how, t, index_of(first));
+      chooser.compare(0, candidate, scale, error);
+    });
+  }
+  auto const scale = chooser.best(0, how, t);
+  detail::group_factors<detail::groups_in<format, cols>> factors;
+  detail::find_factors<O>(cols, &scale, t, factors);
+  block<format> result{};
+  for (int first = 0; first < count; first += cols)
+    detail::encode_slice<cols, false>(work + first, columns(first), &scale, factors, how, t, index_of(first),
+                                      result.codes + first);
+  result.scale = scale;
+  if constexpr (detail::corrects<O>)
+    detail::correct_scales<cols>(work, count, &scale, factors, how, t, first_index, &result.scale);
   return result;
 }
 

@@ -67,7 +67,7 @@ class block_walk {
       from.data = &in_(at.row, at.first);
       if (in_.cols == 1) from.col_stride = 1;
     }
-    blocks.move_to(from, static_cast<int>(at.end - at.row), at.count);
+    blocks.move_to(from, rows(), at.count);
     return true;
   }
   /// The first row of the blocks in the whole matrix, and how many rows they have.

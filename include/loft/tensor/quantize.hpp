@@ -29,7 +29,7 @@ template <Operand O, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status tensor_amax(matrix_view<T> in, O const& how, float& amax) noexcept {
   if (status const s = detail::check_matrix(in, false); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
-  amax = in.cols == 0 ? 0.0f : detail::finite_amax(in, how);
+  amax = detail::finite_amax(in, how);
   return status::ok;
 }
 /// The same for an operand without state: tensor_amax<operand<mxfp4>>(in, amax).

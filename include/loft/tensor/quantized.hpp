@@ -64,15 +64,20 @@ struct quantized_view {
 /// with its view returns a status.
 template <class B, class L = row_major>
 class quantized_tensor {
+  static_assert(!std::is_const_v<B>,
+                "quantized_tensor: a tensor that owns its memory is written; its view may be const");
+
  public:
   quantized_tensor(std::int64_t rows, std::int64_t cols) noexcept
       : view_{nullptr, nullptr, &tensor_scale_, rows, cols} {
-    if (detail::check_extents(rows, cols) != status::ok) return;
+    if (rows == 0 || cols == 0 || detail::check_extents(rows, cols) != status::ok) return;
     view_.codes = allocate<std::uint8_t>(codes_bytes<B>(rows, cols));
     view_.scales = allocate<code<typename B::scale>>(scale_count<B, L>(rows, cols));
+    if (view_.codes == nullptr || view_.scales == nullptr) release();
   }
   quantized_tensor(quantized_tensor const& other) noexcept : quantized_tensor(other.rows(), other.cols()) {
-    if (view_.codes == nullptr || view_.scales == nullptr) return;
+    if (other.view_.codes == nullptr) release();
+    if (view_.codes == nullptr) return;
     for (std::int64_t i = 0; i < codes_bytes<B>(rows(), cols()); ++i) view_.codes[i] = other.view_.codes[i];
     for (std::int64_t i = 0; i < scale_count<B, L>(rows(), cols()); ++i) view_.scales[i] = other.view_.scales[i];
     tensor_scale_ = other.tensor_scale_;
@@ -82,10 +87,7 @@ class quantized_tensor {
     swap(other);
     return *this;
   }
-  ~quantized_tensor() {
-    delete[] view_.codes;
-    delete[] view_.scales;
-  }
+  ~quantized_tensor() { release(); }
 
   [[nodiscard]] std::int64_t rows() const noexcept { return view_.rows; }
   [[nodiscard]] std::int64_t cols() const noexcept { return view_.cols; }
@@ -97,6 +99,12 @@ class quantized_tensor {
   template <class T>
   static T* allocate(std::int64_t count) noexcept {
     return new (std::nothrow) T[static_cast<std::size_t>(count)]();
+  }
+  void release() noexcept {
+    delete[] view_.codes;
+    delete[] view_.scales;
+    view_.codes = nullptr;
+    view_.scales = nullptr;
   }
   void swap(quantized_tensor& other) noexcept {
     auto const view = view_;

@@ -68,7 +68,7 @@ class slices {
         first = 0;
         top_ = tile_end_;
       }
-      if (top_ >= rows_) return false;
+      if (top_ >= rows_ || cols_ == 0) return false;
       row = top_;
       tile_end_ = min(top_ + height_, rows_);
       count = static_cast<int>(min<std::int64_t>(width, cols_ - first));

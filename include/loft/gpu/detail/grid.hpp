@@ -140,8 +140,4 @@ template <int N>
   }
 #endif
 }
-/// The alignment that store_words<N> asks for.
-template <int N>
-inline constexpr int store_alignment = N % 4 == 0 ? 16 : (N % 2 == 0 ? 8 : 4);
-
 }  // namespace loft::gpu

@@ -28,6 +28,16 @@ template <int N, int First = 0, class Function>
   }
 }
 
+/// f(0), f(1), ..., f(count - 1) as a loop on every machine: compilers for GPUs write a loop out, however long its body,
+/// where they know how often it turns.
+template <class Function>
+[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void rolled(int count, Function&& f) noexcept {
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+#pragma unroll 1
+#endif
+  for (int i = 0; i < count; ++i) f(i);
+}
+
 /// encode<F>(low) and encode<F>(high), nearest even and saturated: two bytes, the first value in the low one. Formats
 /// of 4 bits: two nibbles of one byte. in: no NaN; for unsigned formats nothing below zero, nor -0.
 template <Format F>
