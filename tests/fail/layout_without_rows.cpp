@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layout is told how many rows and columns the grid of scales has, in that order.
-// expect: this is no layout of scales, which has tile_rows, tile_cols, repeats_rows and an index.row, col, rows, cols.
+// expect: the second argument is no layout of scales: a layout has tile_rows, tile_cols, repeats_rows and an index.row, col, rows, cols.
 #include <loft/tensor.hpp>
 
 struct by_columns {

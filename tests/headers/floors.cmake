@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 # Checks what the headers include: cmake -DINCLUDE_DIR=<folder that holds loft/> -P floors.cmake
 # - a folder is a floor: its headers include those of their own folder and of the floors below it;
-# - a header in a folder named detail is included by that folder's parent alone, and by its neighbours;
+# - a header in a folder named detail is included by headers of that folder and of its parent alone;
 # - a facade, a header in loft/ itself, may include every floor, and no floor includes a facade;
 # - no header includes itself by way of others;
 # - a generic header includes no <cmath>, no stream, no <format>, and nothing of a vendor.
 cmake_minimum_required(VERSION 3.25)
 
-# The floors below each folder, the same arrows as in docs/CONTRIBUTING.md. A new header needs no entry here.
+# The floors below each folder, the same floors as in docs/CONTRIBUTING.md. A new header needs no entry here.
 set(below_core "")
 set(below_number core)
 set(below_stability core number)

@@ -37,10 +37,10 @@ template <class B, class L = row_major>
 struct quantized_view {
   static_assert(BlockFormat<B>,
                 "a quantized tensor names its block format first, then the layout of its scales: <mxfp4, row_major>");
-  static_assert(
-      ScaleLayout<L>,
-      "this is no layout of scales, which has tile_rows, tile_cols, repeats_rows and an index(row, col, rows, "
-      "cols) of the type std::int64_t");
+  static_assert(ScaleLayout<L>,
+                "the second argument is no layout of scales: a layout has tile_rows, tile_cols, repeats_rows and an "
+                "index(row, col, rows, "
+                "cols) of the type std::int64_t");
   template <class T>
   using like_b = std::conditional_t<std::is_const_v<B>, T const, T>;
   using layout = L;
