@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row of blocks: neighbouring blocks that share rows of a matrix, with their values, scales, codes and decoded values.
+// A row of blocks: neighbouring blocks that share rows of a matrix, with their values, scales, codes and decoded
+// values.
 // Source: design section 2 (data through one block), decisions 7 to 12.
 #pragma once
 
@@ -103,8 +104,8 @@ class block_row {
   LOFT_HOST_DEVICE constexpr void read(int r, float* values) const noexcept {
     load_slice<width>(row(r), from_.col_stride, count_, how_, values);
   }
-  /// The codes of row `r`, packed into bytes or one a place. Reads the row's values for the last time. `ahead`: what will
-  /// be read soon, only a hint.
+  /// The codes of row `r`, packed into bytes or one a place. Reads the row's values for the last time. `ahead`: what
+  /// will be read soon, only a hint.
   template <bool Packed, class C>
   LOFT_HOST_DEVICE constexpr void encode(int r, C* out, T const* ahead) noexcept {
     encode_slice<width, Packed>(load(r), count_, scales_, factors_, how_, t_, index_of(r, 0), out, ahead);

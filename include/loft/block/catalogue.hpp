@@ -82,8 +82,8 @@ struct square {
 
 namespace detail {
 
-/// The largest magnitudes of each G columns of a block, for scales with levels. What is not finite counts as the largest
-/// float.
+/// The largest magnitudes of each G columns of a block, for scales with levels. What is not finite counts as the
+/// largest float.
 template <int G, int Cols>
 struct group_maxima {
   float amax[Cols / G] = {};

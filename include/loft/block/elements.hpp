@@ -65,8 +65,8 @@ LOFT_HOST_DEVICE constexpr void encode_by_scale(T const* values, int count,
   encode_all(typename format::element{}, 1.0f);
 }
 
-/// What the values of a group, the neighbours that share a factor, are multiplied with in registers; `inexact` is 1 where
-/// that would not give the exact results.
+/// What the values of a group, the neighbours that share a factor, are multiplied with in registers; `inexact` is 1
+/// where that would not give the exact results.
 struct group_factor {
   float value;
   std::uint32_t inexact;
@@ -181,8 +181,8 @@ LOFT_HOST_DEVICE constexpr float decode_element(code<typename B::element> c, cod
   return tensor_decode == 1.0f ? value : exact::multiply(value, tensor_decode);
 }
 
-/// What the codes of a group are multiplied with in registers: exact where decoding is one multiplication by it, because
-/// no value leaves the normal floats.
+/// What the codes of a group are multiplied with in registers: exact where decoding is one multiplication by it,
+/// because no value leaves the normal floats.
 template <class B>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr group_factor decoding_factor(code<typename B::scale> const& scale,
                                                                                int col) noexcept {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What follows from the parts of an operand: names for everything that other code asks of its format, rule and rotation.
+// What follows from the parts of an operand: names for everything that other code asks of its format, rule and
+// rotation.
 // Source: design section 2 (data through one block).
 #pragma once
 

@@ -27,9 +27,9 @@ inline constexpr bool is_piecewise_linear = requires {
   requires F::spec.special == specials::none&& F::spec.max_exponent() == F::spec.min_exponent() + 2;
 };
 
-/// The ordinals of F as a function of the magnitude are three straight lines, one for each binade. Each line is a product
-/// that is clamped to [0, 1]. Where the next line starts, the sum of the lines before is a whole number, so that every
-/// sum is exact except the one that rounds.
+/// The ordinals of F as a function of the magnitude are three straight lines, one for each binade. Each line is a
+/// product that is clamped to [0, 1]. Where the next line starts, the sum of the lines before is a whole number, so
+/// that every sum is exact except the one that rounds.
 template <Format F>
 struct piecewise_linear {
   static constexpr float step = power_of_two(-F::spec.min_exponent() - 1);

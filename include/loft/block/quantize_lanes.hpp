@@ -146,8 +146,8 @@ LOFT_HOST_DEVICE constexpr void correct_lane_scales(V const& in, O const& how, t
   });
 }
 
-/// The codes of a lane's prepared values, from column `col` of their block on, under the scales that `scale_for(b)` gives
-/// its blocks.
+/// The codes of a lane's prepared values, from column `col` of their block on, under the scales that `scale_for(b)`
+/// gives its blocks.
 template <class O, int Count, class V, class Scales>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr lane_codes<typename O::format, Count> encode_prepared(
     V const& in, int col, O const& how, tensor_scale t, std::uint64_t index, Scales scale_for) noexcept {

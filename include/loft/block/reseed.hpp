@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One seed and one stream for all that is random in an operand: its rounding, its scales, the signs of its rotation.
-// Source: design section 3, where roundings and rotations hold their seeds; arXiv 2509.25149: both operands of a product
-// are rotated alike.
+// Source: design section 3, where roundings and rotations hold their seeds; arXiv 2509.25149: both operands of a
+// product are rotated alike.
 #pragma once
 
 #include <cstdint>

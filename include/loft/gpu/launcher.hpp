@@ -146,8 +146,8 @@ struct launcher {
     return start_amax<Device>(read_only(in), amax, how, where);
   }
 
-  /// Bytes of workspace for partial_norms: `chunks` is what plan_norms gave. The workspace is zero before its first use, and
-  /// the calls leave its counters zero; between them no other call may use it.
+  /// Bytes of workspace for partial_norms: `chunks` is what plan_norms gave. The workspace is zero before its first
+  /// use, and the calls leave its counters zero; between them no other call may use it.
   static constexpr std::int64_t norm_workspace_bytes(int tensors, std::int64_t chunks) noexcept {
     std::int64_t const blocks = chunks / norm_tuning::groups + tensors;  // at least as many as there are
     return tensors * static_cast<std::int64_t>(sizeof(norm_counters)) +
@@ -247,8 +247,8 @@ struct launcher {
     return start_rotate<Device, Inverse>(read_only(in), out, rotation, where);
   }
 
-  /// Finds the tensor's scale: on the host where the amax is known there, else by kernels that run before and leave it in
-  /// the workspace.
+  /// Finds the tensor's scale: on the host where the amax is known there, else by kernels that run before and leave it
+  /// in the workspace.
   template <class O, class T, ScaleLayout L>
   static status find_scale(matrix_view<T const> in, quantized_output<O, L>& to, context const& where) noexcept {
     to.t = detail::constant_of<O>();

@@ -11,7 +11,8 @@
 
 namespace loft {
 
-/// A layout maps the grid of scales, which has a row and a column for each row and column of blocks, to places in memory.
+/// A layout maps the grid of scales, which has a row and a column for each row and column of blocks, to places in
+/// memory.
 ///
 /// `index(row, col, rows, cols)` is the place of the scale in `row` and `col` of a grid of `rows` x `cols` scales. The
 /// grid is padded to whole tiles of tile_rows x tile_cols places. `repeats_rows` says that the grid has a row for every

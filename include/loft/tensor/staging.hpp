@@ -12,9 +12,9 @@
 
 namespace loft::detail {
 
-/// The columns that are worked on at once: about 1024, so that what is done once a block is done for many; fewer where a
-/// block has many rows, so that about 16384 values stay in a near cache, and in a thread of a GPU, whose memory is small
-/// and set aside for every thread that the chip can hold.
+/// The columns that are worked on at once: about 1024, so that what is done once a block is done for many; fewer where
+/// a block has many rows, so that about 16384 values stay in a near cache, and in a thread of a GPU, whose memory is
+/// small and set aside for every thread that the chip can hold.
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
 inline constexpr int usual_width = 128;
 #else
@@ -38,7 +38,8 @@ inline constexpr int tile_height = [] {
 }();
 
 /// True where a matrix whose rows are not contiguous is copied tile by tile, so that each of its cache lines is fetched
-/// once. Blocks of many rows under long runs would make tiles too large: their rows are read and written where they are.
+/// once. Blocks of many rows under long runs would make tiles too large: their rows are read and written where they
+/// are.
 template <class O>
 inline constexpr bool stages_tiles = !rotates<O> || tile_height<O> * slice_width<O> <= 1 << 15;
 
@@ -47,8 +48,9 @@ LOFT_HOST_DEVICE constexpr bool has_contiguous_rows(matrix_view<T> m) noexcept {
   return m.col_stride == 1 || m.cols == 1;
 }
 
-/// The slices of a matrix in order: `rows` x slice_width elements, of which the last ones are short. They lie in tiles of
-/// `height` rows and one slice; tiles follow each other along the rows of the matrix, and the slices of a tile down it.
+/// The slices of a matrix in order: `rows` x slice_width elements, of which the last ones are short. They lie in tiles
+/// of `height` rows and one slice; tiles follow each other along the rows of the matrix, and the slices of a tile down
+/// it.
 template <class O>
 class slices {
  public:

@@ -110,8 +110,8 @@ LOFT_HOST_DEVICE constexpr status check_estimator(E const& estimator) noexcept {
   return status::ok;
 }
 
-/// factors[i] = the estimator's factor for value i of row `r` of blocks, scaled as the encoder scales it, under the scales
-/// that codes are made with: not the corrected ones.
+/// factors[i] = the estimator's factor for value i of row `r` of blocks, scaled as the encoder scales it, under the
+/// scales that codes are made with: not the corrected ones.
 template <class O, class T, int Width, class E>
 LOFT_HOST_DEVICE constexpr void estimate_factors(block_row<O, T, Width> const& blocks, int r, E const& estimator,
                                                  float* factors) noexcept {

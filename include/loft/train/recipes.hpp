@@ -44,8 +44,8 @@ struct deepseek_fp8 {
 };
 
 // ---- MXFP4: the steps of arXiv 2605.09825 --------------------------------------------------------------------------
-// Each quantizes one product more than the one before; then come three ways to mend Wgrad. Scales by the `even` rule, along
-// the dimension of the product; no layer is left out.
+// Each quantizes one product more than the one before; then come three ways to mend Wgrad. Scales by the `even` rule,
+// along the dimension of the product; no layer is left out.
 
 /// MXFP4 with the scales of arXiv 2605.09825.
 template <class R = nearest_even, class Rotation = no_rotation>

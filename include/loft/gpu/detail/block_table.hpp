@@ -26,8 +26,8 @@ inline constexpr int block_rows = O::format::shape.rows;
 template <>
 inline constexpr int block_rows<void> = 1;
 
-/// The values of a fragment in a tile: sixteen bytes of codes, so that neighbouring threads write whole lines of memory;
-/// whole blocks for rules that look at more than a maximum, or measure errors.
+/// The values of a fragment in a tile: sixteen bytes of codes, so that neighbouring threads write whole lines of
+/// memory; whole blocks for rules that look at more than a maximum, or measure errors.
 template <class O>
 inline constexpr int tile_fragment = detail::has_statistic<O> || detail::has_candidates<O>
                                          ? tile_unit<O>

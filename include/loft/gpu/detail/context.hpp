@@ -20,9 +20,9 @@ struct context {
   void* workspace = nullptr;         ///< device memory, a multiple of 16 for an address
   std::int64_t workspace_bytes = 0;  ///< its size: see workspace_bytes of the call
   float const* amax = nullptr;       ///< device memory: the tensor's amax, in the place of the rule's
-  /// Device memory: (seed, stream), read when the kernels run. The call works with reseed(how, seed[0], seed[1]), so that
-  /// a graph is captured once and replayed with other roundings, scales and signs. in: stream < 2^56; dequantize and
-  /// tensor_amax have to find what quantize found.
+  /// Device memory: (seed, stream), read when the kernels run. The call works with reseed(how, seed[0], seed[1]), so
+  /// that a graph is captured once and replayed with other roundings, scales and signs. in: stream < 2^56; dequantize
+  /// and tensor_amax have to find what quantize found.
   std::uint64_t const* seed = nullptr;
   std::uint64_t const* cols_seed = nullptr;  ///< the same for the second output of quantize_both, null for `seed`
 };

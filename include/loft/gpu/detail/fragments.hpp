@@ -16,10 +16,11 @@
 
 namespace loft::gpu {
 
-/// A fragment is what one lane holds of a line of an operand: `count` neighbours, as detail::lane_values. A source hands
-/// out the fragments of a lane, values(i) one after the other. `is_rotated`: the operand's rotation is done already.
-/// The models: loaded_fragments (global memory), tile_lines (rows or columns of a tile in shared memory), kept_fragments
-/// (registers, from one phase of a kernel to the next), team_row (a row that a block of threads rotates together).
+/// A fragment is what one lane holds of a line of an operand: `count` neighbours, as detail::lane_values. A source
+/// hands out the fragments of a lane, values(i) one after the other. `is_rotated`: the operand's rotation is done
+/// already. The models: loaded_fragments (global memory), tile_lines (rows or columns of a tile in shared memory),
+/// kept_fragments (registers, from one phase of a kernel to the next), team_row (a row that a block of threads rotates
+/// together).
 template <class S>
 concept FragmentSource = requires(S const source, int i) {
   { S::count } -> std::convertible_to<int>;
@@ -136,8 +137,8 @@ LOFT_HOST_DEVICE inline O with_seed(O how, [[maybe_unused]] std::uint64_t const*
   return how;
 }
 
-/// A tensor that is quantized to, and how. Pointers into device memory are read when the kernel runs, so that a captured
-/// graph can be replayed with other numbers; null says that those of the call hold.
+/// A tensor that is quantized to, and how. Pointers into device memory are read when the kernel runs, so that a
+/// captured graph can be replayed with other numbers; null says that those of the call hold.
 template <class O, ScaleLayout L>
 struct quantized_output {
   quantized_view<typename O::format, L> view;

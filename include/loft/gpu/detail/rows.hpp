@@ -143,8 +143,8 @@ template <int Step, class O, ScaleLayout L, class T, int Count, int N, class Sin
 }
 
 /// Quantizes fragments of one row. A row is a multiple of what the lanes of a group have, so that at its end whole
-/// groups are left out. DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all keys
-/// made of it.
+/// groups are left out. DeviceSeed: the seed is read here; otherwise it is a constant of the launch, and so are all
+/// keys made of it.
 template <class O, class T, class L, bool DeviceSeed>
 __global__ void __launch_bounds__(row_tuning::threads) quantize_rows(row_arguments<O, T, L> const a) {
   constexpr int count = row_fragment<O>, ahead = fragments_ahead<O, T>, step = row_tuning::threads * count;

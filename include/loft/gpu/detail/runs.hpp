@@ -131,9 +131,9 @@ struct run_shape {
   static constexpr int bytes = runs_bytes + table_bytes;
 };
 
-/// Calls work(stored, first, valid) for the fragments of a team's row: this lane's values [first, first + lane), of which
-/// `valid` are in the tensor. All lanes make all calls, because they exchange: those that have no fragment of their own
-/// see the last one, and their `stored` is -1; else it is `valid`.
+/// Calls work(stored, first, valid) for the fragments of a team's row: this lane's values [first, first + lane), of
+/// which `valid` are in the tensor. All lanes make all calls, because they exchange: those that have no fragment of
+/// their own see the last one, and their `stored` is -1; else it is `valid`.
 template <class O, class Work>
 LOFT_HOST_DEVICE inline void for_fragments_of_row(std::int64_t cols, std::int64_t col, Work&& work) noexcept {
   using shape = run_shape<O>;

@@ -87,8 +87,8 @@ LOFT_HOST_DEVICE inline void put_value(V& to, int i, T number) noexcept {
 }
 
 /// The fragments of a thread in a tile: `Count` neighbours of its rows, or with Down of its columns, always at the same
-/// place of a line, and `step` lines apart. Neighbouring threads have neighbouring fragments, whose codes and scales are
-/// neighbours in memory.
+/// place of a line, and `step` lines apart. Neighbouring threads have neighbouring fragments, whose codes and scales
+/// are neighbours in memory.
 template <bool Down, int Count, class T, int Rows, int Cols>
 struct tile_lines {
   static constexpr int count = Count, lines = Down ? Cols : Rows, length = Down ? Rows : Cols;

@@ -135,7 +135,8 @@ struct shared_memory {
   static constexpr int bytes = Bytes;
 };
 
-/// Writes the codes and scales of a slab, whose values are in the tile and in `mine`, and whose scales are in the table.
+/// Writes the codes and scales of a slab, whose values are in the tile and in `mine`, and whose scales are in the
+/// table.
 template <class First, class Second, class T, class O, int Rows, int Cols>
 LOFT_HOST_DEVICE inline void encode_slab(tile_arguments<First, Second, T> const& a, staged_tile<T, Rows, Cols> tile,
                                          block_table<O, Rows, Cols> table, std::uint32_t* behind,

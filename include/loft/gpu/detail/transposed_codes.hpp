@@ -13,8 +13,8 @@
 
 namespace loft::gpu {
 
-/// A staging buffer in shared memory for the codes of a tile, from which they are written as columns. It holds squares of
-/// 8 x 8 nibbles or 4 x 4 bytes; the words of one column of squares lie in different banks.
+/// A staging buffer in shared memory for the codes of a tile, from which they are written as columns. It holds squares
+/// of 8 x 8 nibbles or 4 x 4 bytes; the words of one column of squares lie in different banks.
 template <class O, int Rows, int Cols>
 struct transposed_codes {
   static constexpr int side = 32 / O::format::element::spec.bits(), pitch = Cols / side;

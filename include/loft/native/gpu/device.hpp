@@ -28,8 +28,8 @@ template <int N, int First = 0, class Function>
   }
 }
 
-/// f(0), f(1), ..., f(count - 1) as a loop on every machine: compilers for GPUs write a loop out, however long its body,
-/// where they know how often it turns.
+/// f(0), f(1), ..., f(count - 1) as a loop on every machine: compilers for GPUs write a loop out, however long its
+/// body, where they know how often it turns.
 template <class Function>
 [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr void rolled(int count, Function&& f) noexcept {
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
