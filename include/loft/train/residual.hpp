@@ -129,6 +129,22 @@ struct with_residual {
 
 namespace detail {
 
+/// combine(an element of out, that of in, that of fake_quantize(in)) for all elements.
+template <class O, class T, class Combine>
+LOFT_HOST_DEVICE constexpr void combine_quantized(matrix_view<T> in, matrix_view<float> out, O const& how,
+                                                  Combine combine) noexcept {
+  if (in.rows == 0 || in.cols == 0) return;
+  for (block_walk<O, T> walk{in, {0, in.rows}, how, choose_tensor_scale(in, how)}; walk.next();) {
+    walk.blocks.choose_scales();
+    for (int r = 0; r < walk.rows(); ++r) {
+      std::int64_t const row = walk.row() + r, first = walk.at.first;
+      float values[slice_width<O>];
+      walk.blocks.fake(r, values, walk.ahead(r));
+      for (int i = 0; i < walk.at.count; ++i) combine(out(row, first + i), in(row, first + i), values[i]);
+    }
+  }
+}
+
 template <class O, class S, class R, class T>
 LOFT_HOST_DEVICE constexpr status check_residual(matrix_view<T> in, matrix_view<float> out,
                                                  with_residual<O, S, R> const& how) noexcept {
@@ -153,18 +169,9 @@ template <Operand O, class T>
     matrix_view<T> in, matrix_view<float> out, O const& how = detail::default_operand<O>()) noexcept {
   if (status const s = detail::check_apart(in, out); s != status::ok) return s;
   if (status const s = detail::check_operand(in.cols, how); s != status::ok) return s;
-  if (in.rows == 0 || in.cols == 0) return status::ok;
-  tensor_scale const t = detail::choose_tensor_scale(in, how);
-  for (detail::block_walk<O, T> walk{in, {0, in.rows}, how, t}; walk.next();) {
-    walk.blocks.choose_scales();
-    for (int r = 0; r < walk.rows(); ++r) {
-      std::int64_t const row = walk.row() + r, first = walk.at.first;
-      float values[detail::slice_width<O>];
-      walk.blocks.fake(r, values, walk.ahead(r));
-      for (int i = 0; i < walk.at.count; ++i)
-        out(row, first + i) = exact::subtract(detail::to_float(in(row, first + i)), exact::opaque(values[i]));
-    }
-  }
+  detail::combine_quantized(in, out, how, [](float& to, T x, float quantized) {
+    to = exact::subtract(detail::to_float(x), exact::opaque(quantized));
+  });
   return status::ok;
 }
 
@@ -187,20 +194,9 @@ template <class O, class S, class R, class T>
 [[nodiscard]] LOFT_HOST_DEVICE constexpr status fake_quantize(matrix_view<T> in, matrix_view<float> out,
                                                               with_residual<O, S, R> const& how) noexcept {
   if (status const s = selected_residual(in, out, how); s != status::ok) return s;
-  if (in.rows == 0 || in.cols == 0) return status::ok;
-  tensor_scale const t = detail::choose_tensor_scale(in, how.how);
-  for (detail::block_walk<O, T> walk{in, {0, in.rows}, how.how, t}; walk.next();) {
-    walk.blocks.choose_scales();
-    for (int r = 0; r < walk.rows(); ++r) {
-      std::int64_t const row = walk.row() + r, first = walk.at.first;
-      float values[detail::slice_width<O>];
-      walk.blocks.fake(r, values, walk.ahead(r));
-      for (int i = 0; i < walk.at.count; ++i) {
-        float& sum = out(row, first + i);
-        sum = exact::opaque(exact::add(values[i], exact::opaque(sum)));
-      }
-    }
-  }
+  detail::combine_quantized(in, out, how.how, [](float& to, T, float quantized) {
+    to = exact::opaque(exact::add(quantized, exact::opaque(to)));
+  });
   return status::ok;
 }
 
