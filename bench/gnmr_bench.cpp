@@ -27,8 +27,7 @@ double thread_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-template <class Work>
-double seconds_of(Work&& work) {
+template <class Work> double seconds_of(Work&& work) {
   double const start = thread_seconds();
   work();
   benchmark::ClobberMemory();
@@ -83,8 +82,7 @@ void controller(benchmark::State& state, load what) {
   state.counters["active"] = static_cast<double>(active);
 }
 
-template <class T>
-void norm(benchmark::State& state) {
+template <class T> void norm(benchmark::State& state) {
   auto const count = static_cast<std::size_t>(state.range(0));
   std::mt19937_64 random{7};
   std::normal_distribution<float> normal;

@@ -29,8 +29,7 @@ namespace {
 constexpr int launches = 10;  // of one sample, so that the cost of taking the time is spread
 constexpr int samples = 31;
 
-template <class T>
-__global__ void fill(T* values, std::int64_t count, std::uint64_t seed) {
+template <class T> __global__ void fill(T* values, std::int64_t count, std::uint64_t seed) {
   std::int64_t const i = blockIdx.x * std::int64_t{256} + threadIdx.x;
   if (i >= count) return;
   // Near a normal distribution: four uniform numbers; every block of 32 has a magnitude of its own, 2^-8 to 2^8.
@@ -44,8 +43,7 @@ __global__ void fill(T* values, std::int64_t count, std::uint64_t seed) {
 }
 
 /// Calls f(first, count) for parts of the rows on all processors.
-template <class Function>
-void on_all_cores(std::int64_t rows, std::int64_t step, Function f) {
+template <class Function> void on_all_cores(std::int64_t rows, std::int64_t step, Function f) {
   std::int64_t const cores = std::max(1u, std::thread::hardware_concurrency());
   std::int64_t const part = (rows + cores * step - 1) / (cores * step) * step;
   std::vector<std::thread> threads;
@@ -59,8 +57,7 @@ struct shape {
 };
 
 /// A tensor on both sides.
-template <class T>
-struct tensor {
+template <class T> struct tensor {
   shape size;
   device::array<T> data;
   std::vector<T> host;
@@ -74,8 +71,7 @@ struct tensor {
 };
 
 /// A quantized tensor on both sides; the device's is poisoned.
-template <class Operand, class Layout = row_major>
-struct quantized {
+template <class Operand, class Layout = row_major> struct quantized {
   using format = typename Operand::format;
   using scale = code<typename format::scale>;
   shape size;
@@ -95,8 +91,7 @@ struct quantized {
   quantized_view<format, Layout> view() { return {codes.data, scales.data, factor.data, size.rows, size.cols}; }
 
   /// True where it holds what the host makes of the input.
-  template <class T>
-  bool equals_host(matrix_view<T> in, Operand const& how) {
+  template <class T> bool equals_host(matrix_view<T> in, Operand const& how) {
     std::vector<std::uint8_t> want(static_cast<std::size_t>(codes.size));
     std::vector<scale> want_scales(static_cast<std::size_t>(scales.size));
     float factor_wanted = 0;
@@ -147,8 +142,7 @@ std::string at(char const* name, shape s) {
   return std::string{name} + "/" + std::to_string(s.rows) + "x" + std::to_string(s.cols);
 }
 
-template <class Function>
-void add(std::string const& name, Function f) {
+template <class Function> void add(std::string const& name, Function f) {
   benchmark::RegisterBenchmark(name.c_str(), f)
       ->UseManualTime()
       ->Iterations(1)
@@ -159,8 +153,7 @@ void add(std::string const& name, Function f) {
 
 bool checks = true;
 
-template <class Operand, class T, class Layout = row_major>
-void rows(char const* name, shape s, Operand how = {}) {
+template <class Operand, class T, class Layout = row_major> void rows(char const* name, shape s, Operand how = {}) {
   add(at(name, s), [=](benchmark::State& state) {
     static tensor<T>* in = nullptr;
     static quantized<Operand, Layout>* out = nullptr;
@@ -179,8 +172,7 @@ void rows(char const* name, shape s, Operand how = {}) {
   });
 }
 
-template <class Operand, class T>
-void both(char const* name, shape s, Operand how = {}) {
+template <class Operand, class T> void both(char const* name, shape s, Operand how = {}) {
   add(at(name, s), [=](benchmark::State& state) {
     static tensor<T>* in = nullptr;
     static quantized<Operand>*out = nullptr, *across = nullptr;
@@ -205,8 +197,7 @@ void both(char const* name, shape s, Operand how = {}) {
   });
 }
 
-template <class Rotation>
-void rotation(char const* name, shape s, Rotation r = {}) {
+template <class Rotation> void rotation(char const* name, shape s, Rotation r = {}) {
   add(at(name, s), [=](benchmark::State& state) {
     static tensor<bf16_t>* in = nullptr;
     static device::array<bf16_t>* out = nullptr;
@@ -240,8 +231,7 @@ void rotation(char const* name, shape s, Rotation r = {}) {
   });
 }
 
-template <class Operand>
-void decode_to_bf16(char const* name, shape s, Operand how = {}) {
+template <class Operand> void decode_to_bf16(char const* name, shape s, Operand how = {}) {
   add(at(name, s), [=](benchmark::State& state) {
     static quantized<Operand>* in = nullptr;
     static device::array<bf16_t>* out = nullptr;
@@ -328,8 +318,7 @@ void norms(std::string const& name, std::vector<std::int64_t> const& sizes) {
   });
 }
 
-template <class Operand, class T>
-void rows_with_norm(char const* name, shape s, Operand how = {}) {
+template <class Operand, class T> void rows_with_norm(char const* name, shape s, Operand how = {}) {
   add(at(name, s), [=](benchmark::State& state) {
     static tensor<T>* in = nullptr;
     static quantized<Operand>* out = nullptr;

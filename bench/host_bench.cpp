@@ -36,8 +36,7 @@ double wall_seconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
-template <class Clock, class Work>
-double seconds_of(Clock clock, Work&& work) {
+template <class Clock, class Work> double seconds_of(Clock clock, Work&& work) {
   double const start = clock();
   work();
   benchmark::ClobberMemory();
@@ -45,8 +44,7 @@ double seconds_of(Clock clock, Work&& work) {
 }
 
 /// Normal numbers whose blocks spread over nine binades.
-template <class T>
-std::vector<T> const& input() {
+template <class T> std::vector<T> const& input() {
   static std::vector<T> const values = [] {
     std::mt19937_64 random{7};
     std::normal_distribution<float> normal;
@@ -116,8 +114,7 @@ bool equals_scalar(std::vector<T> const& values, Operand const& how, float tenso
   return true;
 }
 
-template <class Operand, class T>
-void quantize(benchmark::State& state, double target, Operand how) {
+template <class Operand, class T> void quantize(benchmark::State& state, double target, Operand how) {
   using format = typename Operand::format;
   using scale = loft::code<typename format::scale>;
   auto const& values = input<T>();
@@ -135,8 +132,7 @@ void quantize(benchmark::State& state, double target, Operand how) {
                     [&] { benchmark::DoNotOptimize(loft::quantize<Operand>(in, out, how)); });
 }
 
-template <class Operand>
-void dequantize(benchmark::State& state, double target, Operand how) {
+template <class Operand> void dequantize(benchmark::State& state, double target, Operand how) {
   using format = typename Operand::format;
   std::vector<std::uint8_t> codes(static_cast<std::size_t>(loft::codes_bytes<format>(rows, cols)));
   std::vector<std::uint8_t> scales(static_cast<std::size_t>(loft::scale_count<format>(rows, cols)));
@@ -195,8 +191,7 @@ void convert(benchmark::State& state, double target) {
 
 /// Rows shared out to two threads, against all of them in one: in wall-clock time, because that is what threads are
 /// for. Many turns, so that some find both cores free.
-template <class Operand>
-void scale_to_threads(benchmark::State& state, double target, Operand how) {
+template <class Operand> void scale_to_threads(benchmark::State& state, double target, Operand how) {
   auto const& values = input<float>();
   std::vector<std::uint8_t> codes(elements / 2, poison), one(elements / 2), scales(elements / 32, poison);
   matrix_view<float const> const in{values.data(), rows, cols, cols};

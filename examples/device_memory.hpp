@@ -45,8 +45,7 @@ inline void wait(char const* what) { check(LOFT_RUNTIME(DeviceSynchronize)(), wh
 constexpr int poison = 0xa5;  // the bytes of memory that nobody has written
 
 /// Numbers in the memory of the GPU that was current when they were made: no byte more than they take.
-template <class T>
-struct array {
+template <class T> struct array {
   T* data = nullptr;
   std::int64_t size = 0;
 

@@ -104,8 +104,7 @@ std::vector<float> rmsnorm(std::vector<loft::bf16_t> const& x, std::vector<loft:
   return out;
 }
 
-template <class T>
-bool equals(device::array<T> const& mine, std::vector<T> const& other) {
+template <class T> bool equals(device::array<T> const& mine, std::vector<T> const& other) {
   return std::memcmp(mine.download().data(), other.data(), other.size() * sizeof(T)) == 0;
 }
 
@@ -115,8 +114,7 @@ struct problem {
 };
 
 /// Runs the kernel, norms and quantizes on the host, compares. `amax`: the tensor's, known from steps before.
-template <class Operand>
-bool agrees(char const* name, problem const& p, Operand how, [[maybe_unused]] float amax) {
+template <class Operand> bool agrees(char const* name, problem const& p, Operand how, [[maybe_unused]] float amax) {
   using format = typename Operand::format;
   using scale = loft::code<typename format::scale>;
   std::int64_t const rows = p.rows, cols = p.cols;

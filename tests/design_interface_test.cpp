@@ -16,18 +16,12 @@ namespace {
 
 using namespace loft;
 
-template <class... F>
-constexpr bool are_formats = (... && Format<F>);
-template <class... R>
-constexpr bool are_roundings = (... && Rounding<R>);
-template <class... B>
-constexpr bool are_block_formats = (... && BlockFormat<B>);
-template <class B, class... Rule>
-constexpr bool are_rules = (... && ScaleRule<Rule, B>);
-template <class... R>
-constexpr bool are_rotations = (... && Rotation<R>);
-template <class... L>
-constexpr bool are_layouts = (... && ScaleLayout<L>);
+template <class... F> constexpr bool are_formats = (... && Format<F>);
+template <class... R> constexpr bool are_roundings = (... && Rounding<R>);
+template <class... B> constexpr bool are_block_formats = (... && BlockFormat<B>);
+template <class B, class... Rule> constexpr bool are_rules = (... && ScaleRule<Rule, B>);
+template <class... R> constexpr bool are_rotations = (... && Rotation<R>);
+template <class... L> constexpr bool are_layouts = (... && ScaleLayout<L>);
 
 static_assert(are_formats<e1m2, e2m1, e2m3, e3m2, e4m3, ue4m3, ue5m3, e8m0, e6m2, e5m2, e3m4, bf16, fp16, e4m3fnuz,
                           e5m2fnuz, int4, int6, int8>);

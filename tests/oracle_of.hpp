@@ -16,50 +16,29 @@
 
 namespace test {
 
-template <class F>
-struct no_row {
+template <class F> struct no_row {
   static_assert(sizeof(F) == 0, "this format has no row in the oracle: add one here, from its standard");
 };
-template <class F>
-inline constexpr oracle::format row_of = no_row<F>::row;
-template <>
-inline constexpr oracle::format row_of<loft::e1m2> = oracle::e1m2;
-template <>
-inline constexpr oracle::format row_of<loft::e2m1> = oracle::e2m1;
-template <>
-inline constexpr oracle::format row_of<loft::e2m3> = oracle::e2m3;
-template <>
-inline constexpr oracle::format row_of<loft::e3m2> = oracle::e3m2;
-template <>
-inline constexpr oracle::format row_of<loft::ue3m1> = oracle::ue3m1;
-template <>
-inline constexpr oracle::format row_of<loft::e3m4> = oracle::e3m4;
-template <>
-inline constexpr oracle::format row_of<loft::e4m3> = oracle::e4m3;
-template <>
-inline constexpr oracle::format row_of<loft::e5m2> = oracle::e5m2;
-template <>
-inline constexpr oracle::format row_of<loft::e6m2> = oracle::e6m2;
-template <>
-inline constexpr oracle::format row_of<loft::e8m0> = oracle::e8m0;
-template <>
-inline constexpr oracle::format row_of<loft::ue4m3> = oracle::ue4m3;
-template <>
-inline constexpr oracle::format row_of<loft::ue5m3> = oracle::ue5m3;
-template <>
-inline constexpr oracle::format row_of<loft::e4m3fnuz> = oracle::e4m3fnuz;
-template <>
-inline constexpr oracle::format row_of<loft::e5m2fnuz> = oracle::e5m2fnuz;
-template <>
-inline constexpr oracle::format row_of<loft::int8> = oracle::int8;
-template <>
-inline constexpr oracle::format row_of<loft::int8_over_64> = oracle::int8_over_64;
-template <>
-inline constexpr oracle::format row_of<loft::ue5m3_ieee> = oracle::ue5m3_ieee;
-template <>
-inline constexpr oracle::format row_of<loft::int4> = oracle::int4;
-template <>
-inline constexpr oracle::format row_of<loft::int6> = oracle::int6;
+template <class F> inline constexpr oracle::format row_of = no_row<F>::row;
+template <> inline constexpr oracle::format row_of<loft::e1m2> = oracle::e1m2;
+template <> inline constexpr oracle::format row_of<loft::e2m1> = oracle::e2m1;
+template <> inline constexpr oracle::format row_of<loft::e2m3> = oracle::e2m3;
+template <> inline constexpr oracle::format row_of<loft::e3m2> = oracle::e3m2;
+template <> inline constexpr oracle::format row_of<loft::ue3m1> = oracle::ue3m1;
+template <> inline constexpr oracle::format row_of<loft::e3m4> = oracle::e3m4;
+template <> inline constexpr oracle::format row_of<loft::e4m3> = oracle::e4m3;
+template <> inline constexpr oracle::format row_of<loft::e5m2> = oracle::e5m2;
+template <> inline constexpr oracle::format row_of<loft::e6m2> = oracle::e6m2;
+template <> inline constexpr oracle::format row_of<loft::e8m0> = oracle::e8m0;
+template <> inline constexpr oracle::format row_of<loft::ue4m3> = oracle::ue4m3;
+template <> inline constexpr oracle::format row_of<loft::ue5m3> = oracle::ue5m3;
+template <> inline constexpr oracle::format row_of<loft::e4m3fnuz> = oracle::e4m3fnuz;
+template <> inline constexpr oracle::format row_of<loft::e5m2fnuz> = oracle::e5m2fnuz;
+template <> inline constexpr oracle::format row_of<loft::int8> = oracle::int8;
+template <> inline constexpr oracle::format row_of<loft::int8_over_64> = oracle::int8_over_64;
+template <> inline constexpr oracle::format row_of<loft::ue5m3_ieee> = oracle::ue5m3_ieee;
+template <> inline constexpr oracle::format row_of<loft::int4> = oracle::int4;
+template <> inline constexpr oracle::format row_of<loft::int6> = oracle::int6;
 template <>
 inline constexpr oracle::format row_of<loft::p3109<8, 1, true, true>> = oracle::p3109("p3109<8, 1, true, true>", 8, 1,
                                                                                       true, true);
@@ -81,22 +60,17 @@ inline constexpr oracle::format row_of<loft::p3109<4, 2, true, false>> = oracle:
 template <>
 inline constexpr oracle::format row_of<loft::p3109<8, 1, false, true>> = oracle::p3109("p3109<8, 1, false, true>", 8, 1,
                                                                                        false, true);
-template <>
-inline constexpr oracle::format row_of<loft::fp16> = oracle::fp16;
-template <>
-inline constexpr oracle::format row_of<loft::fp32> = oracle::fp32;
-template <>
-inline constexpr oracle::format row_of<loft::bf16> = oracle::bf16;
+template <> inline constexpr oracle::format row_of<loft::fp16> = oracle::fp16;
+template <> inline constexpr oracle::format row_of<loft::fp32> = oracle::fp32;
+template <> inline constexpr oracle::format row_of<loft::bf16> = oracle::bf16;
 
-template <class F>
-oracle::table const& table_of() {
+template <class F> oracle::table const& table_of() {
   static oracle::table const table{row_of<F>};
   return table;
 }
 
 // Calls f(F{}, table) for every format of the library that a format_spec describes in at most 16 bits.
-template <class Function>
-void for_each_format(Function&& f) {
+template <class Function> void for_each_format(Function&& f) {
   loft::all_formats::for_each([&]<class F>(F) {
     if constexpr (std::is_same_v<decltype(F::spec), loft::format_spec const>) {
       if constexpr (F::spec.bits() <= 16) f(F{}, table_of<F>());
@@ -137,8 +111,7 @@ struct tally {
 };
 
 // Inputs with their values and their places among the codes of one format.
-template <class T>
-struct inputs {
+template <class T> struct inputs {
   std::vector<T> x;
   std::vector<double> value;
   std::vector<oracle::place> place;

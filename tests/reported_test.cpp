@@ -77,8 +77,7 @@ bool is_one_of(std::uint32_t code, std::string const& alternatives) {
 using reason = std::string;
 
 // Calls f with the number format of that name.
-template <class Function>
-reason with_format(std::string const& name, Function f) {
+template <class Function> reason with_format(std::string const& name, Function f) {
   if (name == "e2m1") return f(loft::e2m1{}), "";
   if (name == "e2m3") return f(loft::e2m3{}), "";
   if (name == "e3m2") return f(loft::e3m2{}), "";
@@ -93,8 +92,7 @@ reason with_format(std::string const& name, Function f) {
 }
 
 // Calls f with the MX format of that element name.
-template <class Function>
-reason with_block_format(std::string const& name, Function f) {
+template <class Function> reason with_block_format(std::string const& name, Function f) {
   if (name == "mxe2m1") return f(loft::mxfp4{}), "";
   if (name == "mxe2m3") return f(loft::mxfp6_e2m3{}), "";
   if (name == "mxe3m2") return f(loft::mxfp6_e3m2{}), "";
@@ -105,15 +103,13 @@ reason with_block_format(std::string const& name, Function f) {
   return "unknown block format";
 }
 
-template <class F, overflow O, class T>
-std::uint32_t encode_rounded(T x, std::string const& round) {
+template <class F, overflow O, class T> std::uint32_t encode_rounded(T x, std::string const& round) {
   if (round == "up") return loft::encode<F, O>(x, loft::upward{});
   if (round == "floor") return loft::encode<F, O>(x, loft::downward{});
   REQUIRE(round == "rne");
   return loft::encode<F, O>(x);
 }
-template <class F, class T>
-std::uint32_t encode_as(T x, std::string const& parameters) {
+template <class F, class T> std::uint32_t encode_as(T x, std::string const& parameters) {
   std::string const round = value_of(parameters, "round");
   return value_of(parameters, "ovf") == "nosat" ? encode_rounded<F, overflow::special>(x, round)
                                                 : encode_rounded<F, overflow::saturate>(x, round);
@@ -197,8 +193,7 @@ void check_floats(std::vector<float> const& got, std::string const& expected) {
 }
 
 // One row of a tensor in block format B: buffers, and the verbs on them.
-template <class B>
-struct one_row {
+template <class B> struct one_row {
   std::vector<float> values;
   std::vector<std::uint8_t> codes, scales;
   float tensor_scale = 1;
@@ -210,8 +205,7 @@ struct one_row {
   [[nodiscard]] std::int64_t size() const { return static_cast<std::int64_t>(values.size()); }
   [[nodiscard]] loft::quantized_view<B> view() { return {codes.data(), scales.data(), &tensor_scale, 1, size()}; }
 
-  template <class Rule = loft::default_rule<B>>
-  void quantize() {
+  template <class Rule = loft::default_rule<B>> void quantize() {
     loft::matrix_view<float const> const in{values.data(), 1, size(), size()};
     REQUIRE(loft::quantize(in, view(), loft::operand<B, Rule>{}) == status::ok);
   }
@@ -266,15 +260,13 @@ reason run_mx_scale(row const& r) {
   });
 }
 
-template <class B>
-void check_zero_block(one_row<B> block) {
+template <class B> void check_zero_block(one_row<B> block) {
   CHECK(!B::scale::spec.is_nan(block.scales[0]));
   for (auto const c : block.unpacked()) CHECK(c == 0);
   for (float const y : block.dequantized()) CHECK(test::bits_of(y) == 0);
 }
 
-template <class B>
-void check_33_elements(row const& r) {
+template <class B> void check_33_elements(row const& r) {
   std::vector<float> x;
   for (int i = 0; i < 33; ++i) x.push_back(static_cast<float>(i + 1));
   one_row<B> block{x};
@@ -333,8 +325,7 @@ reason run_nvfp4_dequant(row const& r) {
   return "";
 }
 
-template <class B>
-void check_dequant(std::uint8_t code, std::uint8_t scale, std::string const& expected) {
+template <class B> void check_dequant(std::uint8_t code, std::uint8_t scale, std::string const& expected) {
   one_row<B> block{{0.0f}};
   block.codes[0] = code, block.scales[0] = scale;
   check_floats(block.dequantized(), expected);
@@ -481,8 +472,7 @@ reason run_hadamard_involution(row const& r) {
 
 // The fault was to pad a size that is no power of two, and to cut the result, which keeps no length. Here 12, 80 and 192
 // have matrices of their own, and a size without one does not compile; tests/fail shows that.
-template <int N>
-reason keeps_length() {
+template <int N> reason keeps_length() {
   for (std::size_t j = 0; j < N; ++j) {
     std::vector<float> unit(N);
     unit[j] = 1;
@@ -537,8 +527,7 @@ double norm_of(std::vector<loft::norm_partial> const& shards) {
 }
 
 // In whole, and in two shards.
-template <class T>
-void check_norm(std::vector<T> const& values, float expected) {
+template <class T> void check_norm(std::vector<T> const& values, float expected) {
   auto const count = static_cast<std::int64_t>(values.size()), half = count / 2;
   CHECK(static_cast<float>(norm_of({loft::partial_norm(values.data(), count)})) == expected);
   CHECK(static_cast<float>(norm_of({loft::partial_norm(values.data(), half),

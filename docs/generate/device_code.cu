@@ -13,16 +13,14 @@
 
 namespace {
 
-template <class F>
-LOFT_HOST_DEVICE float through(float x, std::uint64_t index) {
+template <class F> LOFT_HOST_DEVICE float through(float x, std::uint64_t index) {
   using loft::encode, loft::decode, loft::overflow;
   float sum = decode<F>(encode<F>(x)) + decode<F>(encode<F, overflow::special>(x, loft::upward{}));
   sum += decode<F>(encode<F>(x, loft::stochastic<8>{1, 2}, index));
   return sum + decode<F>(encode<F>(static_cast<double>(x), loft::truncated_stochastic<16>{3, 4}, index));
 }
 
-template <class... F>
-LOFT_HOST_DEVICE float through_all(loft::type_list<F...>, float x, std::uint64_t index) {
+template <class... F> LOFT_HOST_DEVICE float through_all(loft::type_list<F...>, float x, std::uint64_t index) {
   return (through<F>(x, index) + ...);
 }
 
@@ -58,8 +56,7 @@ __global__ void fake_tensor(loft::matrix_view<float const> in, loft::matrix_view
 }
 
 // Names a kernel for each block format, which makes the compiler write it.
-template <class... B>
-bool block_kernels(loft::type_list<B...>) {
+template <class... B> bool block_kernels(loft::type_list<B...>) {
   return (... & (&one_block<loft::operand<B>> != nullptr)) & (&one_block<rotated> != nullptr);
 }
 bool const all_block_kernels = block_kernels(loft::all_block_formats{});

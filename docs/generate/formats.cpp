@@ -17,90 +17,52 @@
 namespace {
 
 // Where a format comes from, keyed by its type. One that has no line here is listed with a dash.
-template <class F>
-inline constexpr std::string_view source = "-";
-template <>
-inline constexpr std::string_view source<loft::e1m2> = "the element of HiF4, arXiv 2602.11287";
-template <>
-inline constexpr std::string_view source<loft::e2m1> = "OCP MX 1.0, 5.3 (FP4)";
-template <>
-inline constexpr std::string_view source<loft::e2m3> = "OCP MX 1.0, 5.3 (FP6)";
-template <>
-inline constexpr std::string_view source<loft::e3m2> = "OCP MX 1.0, 5.3 (FP6)";
-template <>
-inline constexpr std::string_view source<loft::e3m4> = "ml_dtypes `float8_e3m4`";
-template <>
-inline constexpr std::string_view source<loft::e4m3> = "OCP OFP8 1.0, 5";
-template <>
-inline constexpr std::string_view source<loft::e5m2> = "OCP OFP8 1.0, 5";
-template <>
-inline constexpr std::string_view source<loft::e4m3fnuz> = "Noune et al., arXiv 2206.02915";
-template <>
-inline constexpr std::string_view source<loft::e5m2fnuz> = "Noune et al., arXiv 2206.02915";
-template <>
-inline constexpr std::string_view source<loft::hifloat8> = "arXiv 2409.16626, 2";
-template <>
-inline constexpr std::string_view source<loft::bf16> = "the upper half of binary32";
-template <>
-inline constexpr std::string_view source<loft::fp16> = "IEEE 754-2019, 3.6 (binary16)";
-template <>
-inline constexpr std::string_view source<loft::fp32> = "IEEE 754-2019, 3.6 (binary32)";
-template <>
-inline constexpr std::string_view source<loft::int4> = "the element of NVINT4, arXiv 2510.25602";
-template <>
-inline constexpr std::string_view source<loft::int6> = "as `int4`, 6 bits wide";
-template <>
-inline constexpr std::string_view source<loft::int8> = "as `int4`, 8 bits wide";
-template <>
-inline constexpr std::string_view source<loft::int8_over_64> = "OCP MX 1.0, 5.3 (INT8, units of 1/64)";
-template <>
-inline constexpr std::string_view source<loft::ue3m1> = "FP4 without a sign; for second moments";
-template <>
-inline constexpr std::string_view source<loft::ue4m3> = "the scale of NVFP4, arXiv 2509.25149";
-template <>
-inline constexpr std::string_view source<loft::ue5m3> = "`e5m2` without sign, with 3 mantissa bits";
-template <>
-inline constexpr std::string_view source<loft::ue5m3_ieee> = "`ue5m3` with the top exponent reserved";
-template <>
-inline constexpr std::string_view source<loft::e6m2> = "the first scale of HiF4, arXiv 2602.11287";
-template <>
-inline constexpr std::string_view source<loft::e8m0> = "OCP MX 1.0, 5.4 (E8M0)";
+template <class F> inline constexpr std::string_view source = "-";
+template <> inline constexpr std::string_view source<loft::e1m2> = "the element of HiF4, arXiv 2602.11287";
+template <> inline constexpr std::string_view source<loft::e2m1> = "OCP MX 1.0, 5.3 (FP4)";
+template <> inline constexpr std::string_view source<loft::e2m3> = "OCP MX 1.0, 5.3 (FP6)";
+template <> inline constexpr std::string_view source<loft::e3m2> = "OCP MX 1.0, 5.3 (FP6)";
+template <> inline constexpr std::string_view source<loft::e3m4> = "ml_dtypes `float8_e3m4`";
+template <> inline constexpr std::string_view source<loft::e4m3> = "OCP OFP8 1.0, 5";
+template <> inline constexpr std::string_view source<loft::e5m2> = "OCP OFP8 1.0, 5";
+template <> inline constexpr std::string_view source<loft::e4m3fnuz> = "Noune et al., arXiv 2206.02915";
+template <> inline constexpr std::string_view source<loft::e5m2fnuz> = "Noune et al., arXiv 2206.02915";
+template <> inline constexpr std::string_view source<loft::hifloat8> = "arXiv 2409.16626, 2";
+template <> inline constexpr std::string_view source<loft::bf16> = "the upper half of binary32";
+template <> inline constexpr std::string_view source<loft::fp16> = "IEEE 754-2019, 3.6 (binary16)";
+template <> inline constexpr std::string_view source<loft::fp32> = "IEEE 754-2019, 3.6 (binary32)";
+template <> inline constexpr std::string_view source<loft::int4> = "the element of NVINT4, arXiv 2510.25602";
+template <> inline constexpr std::string_view source<loft::int6> = "as `int4`, 6 bits wide";
+template <> inline constexpr std::string_view source<loft::int8> = "as `int4`, 8 bits wide";
+template <> inline constexpr std::string_view source<loft::int8_over_64> = "OCP MX 1.0, 5.3 (INT8, units of 1/64)";
+template <> inline constexpr std::string_view source<loft::ue3m1> = "FP4 without a sign; for second moments";
+template <> inline constexpr std::string_view source<loft::ue4m3> = "the scale of NVFP4, arXiv 2509.25149";
+template <> inline constexpr std::string_view source<loft::ue5m3> = "`e5m2` without sign, with 3 mantissa bits";
+template <> inline constexpr std::string_view source<loft::ue5m3_ieee> = "`ue5m3` with the top exponent reserved";
+template <> inline constexpr std::string_view source<loft::e6m2> = "the first scale of HiF4, arXiv 2602.11287";
+template <> inline constexpr std::string_view source<loft::e8m0> = "OCP MX 1.0, 5.4 (E8M0)";
 template <int K, int P, bool Signed, bool Extended>
 inline constexpr std::string_view source<loft::p3109<K, P, Signed, Extended>> = "IEEE SA P3109 Interim Report";
 
-template <>
-inline constexpr std::string_view source<loft::mxfp4> = "OCP MX 1.0, 5.2";
-template <>
-inline constexpr std::string_view source<loft::mxfp6_e2m3> = "OCP MX 1.0, 5.2";
-template <>
-inline constexpr std::string_view source<loft::mxfp6_e3m2> = "OCP MX 1.0, 5.2";
-template <>
-inline constexpr std::string_view source<loft::mxfp8_e4m3> = "OCP MX 1.0, 5.2";
-template <>
-inline constexpr std::string_view source<loft::mxfp8_e5m2> = "OCP MX 1.0, 5.2";
-template <>
-inline constexpr std::string_view source<loft::mxint8> = "OCP MX 1.0, 5.2";
-template <>
-inline constexpr std::string_view source<loft::nvfp4> = "arXiv 2509.25149, 2";
-template <>
-inline constexpr std::string_view source<loft::nvint4> = "arXiv 2510.25602";
-template <>
-inline constexpr std::string_view source<loft::if4> = "arXiv 2603.28765";
-template <>
-inline constexpr std::string_view source<loft::hif4> = "arXiv 2602.11287";
-template <>
-inline constexpr std::string_view source<loft::fp8_1x128> = "DeepSeek-V3, arXiv 2412.19437, 3.3";
-template <>
-inline constexpr std::string_view source<loft::fp8_128x128> = "DeepSeek-V3, arXiv 2412.19437, 3.3";
-template <>
-inline constexpr std::string_view source<loft::double_nvfp4> = "TetraJet-v2, arXiv 2510.27527";
+template <> inline constexpr std::string_view source<loft::mxfp4> = "OCP MX 1.0, 5.2";
+template <> inline constexpr std::string_view source<loft::mxfp6_e2m3> = "OCP MX 1.0, 5.2";
+template <> inline constexpr std::string_view source<loft::mxfp6_e3m2> = "OCP MX 1.0, 5.2";
+template <> inline constexpr std::string_view source<loft::mxfp8_e4m3> = "OCP MX 1.0, 5.2";
+template <> inline constexpr std::string_view source<loft::mxfp8_e5m2> = "OCP MX 1.0, 5.2";
+template <> inline constexpr std::string_view source<loft::mxint8> = "OCP MX 1.0, 5.2";
+template <> inline constexpr std::string_view source<loft::nvfp4> = "arXiv 2509.25149, 2";
+template <> inline constexpr std::string_view source<loft::nvint4> = "arXiv 2510.25602";
+template <> inline constexpr std::string_view source<loft::if4> = "arXiv 2603.28765";
+template <> inline constexpr std::string_view source<loft::hif4> = "arXiv 2602.11287";
+template <> inline constexpr std::string_view source<loft::fp8_1x128> = "DeepSeek-V3, arXiv 2412.19437, 3.3";
+template <> inline constexpr std::string_view source<loft::fp8_128x128> = "DeepSeek-V3, arXiv 2412.19437, 3.3";
+template <> inline constexpr std::string_view source<loft::double_nvfp4> = "TetraJet-v2, arXiv 2510.27527";
 
 // ---- pieces of text -------------------------------------------------------------------------------------------------
 
 // The name without defaulted arguments at the end, which some compilers spell out: all defaults in the catalogue are
 // true.
-template <class F>
-std::string name_of() {
+template <class F> std::string name_of() {
   constexpr std::string_view default_argument = ", true>";
   std::string name{loft::format_name<F>()};
   while (name.ends_with(default_argument)) name.replace(name.size() - default_argument.size(), std::string::npos, ">");
@@ -124,33 +86,24 @@ std::string decimal(float value) {
   return (std::signbit(value) ? "-" : "") + std::string{line.view()};
 }
 
-template <class F>
-std::string code_text(std::uint32_t code) {
+template <class F> std::string code_text(std::uint32_t code) {
   loft::description line;
   loft::detail::append_code<F>(line, code);
   return in_code(std::string{line.view()});
 }
 
 // The code of the number with this ordinal, see format_spec.
-template <class F>
-float magnitude(std::uint32_t ordinal) {
+template <class F> float magnitude(std::uint32_t ordinal) {
   return loft::decode<F>(static_cast<loft::code<F>>(F::spec.with_sign(ordinal, false)));
 }
 
-template <class F>
-float least_of() {
-  return magnitude<F>(F::spec.has_zero ? 1 : 0);
-}
+template <class F> float least_of() { return magnitude<F>(F::spec.has_zero ? 1 : 0); }
 
 // ---- the table of number formats ------------------------------------------------------------------------------------
 
-template <class F>
-constexpr bool has_fields = requires {
-  F::spec.exponent_bits;
-};
+template <class F> constexpr bool has_fields = requires { F::spec.exponent_bits; };
 
-template <class F>
-std::string fields_text() {
+template <class F> std::string fields_text() {
   constexpr auto spec = F::spec;
   std::string const sign = spec.is_signed ? "1" : "0";
   if constexpr (has_fields<F>) {
@@ -162,13 +115,11 @@ std::string fields_text() {
 }
 
 // Fixed-point numbers have no normals: their gap is the same everywhere.
-template <class F>
-std::string least_normal_text() {
+template <class F> std::string least_normal_text() {
   return F::spec.twos_complement ? "-" : exact(std::exp2(static_cast<float>(F::spec.min_exponent())));
 }
 
-template <class F>
-std::string specials_text() {
+template <class F> std::string specials_text() {
   using loft::specials;
   switch (F::spec.special) {
     case specials::none:
@@ -186,8 +137,7 @@ std::string specials_text() {
 }
 
 // All codes that are NaN. They are the code of -0, or the magnitudes from some one up, which halving finds.
-template <class F>
-std::string nan_codes_text() {
+template <class F> std::string nan_codes_text() {
   constexpr auto spec = F::spec;
   if (!spec.has_nan()) return "-";
   if (!spec.is_nan(spec.magnitude_mask())) return code_text<F>(spec.nan_code());
@@ -207,22 +157,19 @@ std::string nan_codes_text() {
   return text;
 }
 
-template <class F>
-std::string infinity_codes_text() {
+template <class F> std::string infinity_codes_text() {
   constexpr auto spec = F::spec;
   if (!spec.has_infinity()) return "-";
   std::string const positive = code_text<F>(spec.infinity_code());
   return spec.is_signed ? positive + ", " + code_text<F>(spec.sign_mask() | spec.infinity_code()) : positive;
 }
 
-template <class F>
-std::string zero_text() {
+template <class F> std::string zero_text() {
   if (!F::spec.has_zero) return "none";
   return F::spec.has_negative_zero() ? "0 and -0" : "0";
 }
 
-template <class F>
-std::string format_row() {
+template <class F> std::string format_row() {
   std::string row = "| " + in_code(name_of<F>()) + " | " + std::to_string(F::spec.bits()) + " | " + fields_text<F>();
   for (std::string const& cell :
        {exact(magnitude<F>(F::spec.max_ordinal())), least_normal_text<F>(), exact(least_of<F>()), zero_text<F>(),
@@ -233,16 +180,14 @@ std::string format_row() {
 
 // ---- all codes of a small format ------------------------------------------------------------------------------------
 
-template <class F>
-std::string value_text(std::uint32_t code) {
+template <class F> std::string value_text(std::uint32_t code) {
   if (F::spec.is_nan(code)) return "NaN";
   bool const negative = (code & F::spec.sign_mask()) != 0;
   if (F::spec.is_infinity(code)) return negative ? "-inf" : "inf";
   return decimal(loft::decode<F>(static_cast<loft::code<F>>(code)));
 }
 
-template <class F>
-std::string value_table() {
+template <class F> std::string value_table() {
   std::string text = "\n### " + in_code(name_of<F>()) + "\n\n| code |";
   for (int i = 0; i < 8; ++i) text += " +" + std::to_string(i) + " |";
   text += "\n| --- |" + std::string(" ---: |") + " ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n";
@@ -256,14 +201,12 @@ std::string value_table() {
 
 // ---- the table of block formats -------------------------------------------------------------------------------------
 
-template <class B>
-std::string scale_text() {
+template <class B> std::string scale_text() {
   if constexpr (loft::detail::plain_scale<B>) return in_code(name_of<typename B::scale>());
   else return "levels, " + std::to_string(sizeof(loft::code<typename B::scale>)) + " bytes";
 }
 
-template <class B>
-std::string rule_text() {
+template <class B> std::string rule_text() {
   using rule = loft::default_rule<B>;
   if constexpr (requires { typename B::rule; }) return "its own";
   else if constexpr (std::is_same_v<rule, loft::ocp_floor>) return "`ocp_floor`";
@@ -272,24 +215,21 @@ std::string rule_text() {
   else return "-";
 }
 
-template <class B>
-std::string rounding_text() {
+template <class B> std::string rounding_text() {
   using rounding = loft::default_rounding<B>;
   if constexpr (std::is_same_v<rounding, loft::nearest_even>) return "`nearest_even`";
   else if constexpr (std::is_same_v<rounding, loft::nearest_away>) return "`nearest_away`";
   else return "its own";
 }
 
-template <class B>
-std::string square_text() {
+template <class B> std::string square_text() {
   if (loft::is_transposition_invariant<B>) return "it is one";
   if constexpr (requires { typename B::alternative; }) return "no";
   else if constexpr (requires { typename loft::square<B, 16>; }) return "`square<" + name_of<B>() + ", N>`";
   else return "no";
 }
 
-template <class B>
-std::string block_row() {
+template <class B> std::string block_row() {
   std::string element = in_code(name_of<typename B::element>());
   if constexpr (requires { typename B::alternative; }) element += " or " + in_code(name_of<typename B::alternative>());
   loft::description bits;
@@ -384,8 +324,7 @@ std::string ticks(std::vector<double> const& places, double y, std::string_view 
 }
 
 // One format: name, a line, a tick for each finite value >= 0 that `place_of` puts inside, the largest value.
-template <class F, class Place>
-std::string line_of(double y, Place place_of) {
+template <class F, class Place> std::string line_of(double y, Place place_of) {
   std::vector<double> normal, subnormal;
   double const least_normal = std::exp2(F::spec.min_exponent());
   for (std::uint32_t i = 0; i <= F::spec.max_ordinal(); ++i) {

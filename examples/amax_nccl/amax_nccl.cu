@@ -28,15 +28,13 @@ namespace {
 constexpr int ranks = 2;
 constexpr std::int64_t rows = 1024, cols = 4096;
 
-template <class T>
-void append(std::vector<T>& to, device::array<T> const& from) {
+template <class T> void append(std::vector<T>& to, device::array<T> const& from) {
   std::vector<T> const more = from.download();
   to.insert(to.end(), more.begin(), more.end());
 }
 
 /// The codes and scales of a tensor; shards of whole rows stand one after the other.
-template <class B>
-struct quantized {
+template <class B> struct quantized {
   std::vector<std::uint8_t> codes;
   std::vector<loft::code<typename B::scale>> scales;
   std::vector<float> tensor_scales;  ///< of each shard
@@ -44,8 +42,7 @@ struct quantized {
 };
 
 /// What one rank holds: its rows, and all that the calls work in.
-template <class Operand>
-struct shard {
+template <class Operand> struct shard {
   using format = typename Operand::format;
   using scale = loft::code<typename format::scale>;
   std::int64_t first, count;  ///< rows
@@ -154,8 +151,7 @@ quantized<typename Operand::format> on_host(std::vector<loft::bf16_t> const& ten
   return result;
 }
 
-template <class B>
-bool same(quantized<B> const& a, quantized<B> const& b) {
+template <class B> bool same(quantized<B> const& a, quantized<B> const& b) {
   bool result = a.codes == b.codes && a.scales == b.scales && a.nonfinite == b.nonfinite;
   for (float scale : a.tensor_scales) result = result && scale == b.tensor_scales[0];
   return result;

@@ -117,8 +117,7 @@ std::string read_state(std::string const& path, place p) {
 // ---- one step ----
 
 /// Sums over ranks, in place: every rank then holds the same bits.
-template <class T>
-void sum_over_ranks(T* values, std::size_t count, MPI_Datatype type) {
+template <class T> void sum_over_ranks(T* values, std::size_t count, MPI_Datatype type) {
   MPI_Allreduce(MPI_IN_PLACE, values, static_cast<int>(count), type, MPI_SUM, MPI_COMM_WORLD);
 }
 

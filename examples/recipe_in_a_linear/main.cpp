@@ -13,8 +13,7 @@ using dense = loft::eigen_matrix;
 // ---- the twenty lines ----
 
 /// The operand as the product reads it.
-template <class O, class M>
-dense read(M const& m, O const& how) {
+template <class O, class M> dense read(M const& m, O const& how) {
   dense result(m.rows(), m.cols());
   loft::status const outcome = fake_quantize(loft::view_of(m), loft::view_of(result), how);
   if (outcome != loft::status::ok) throw std::runtime_error{loft::message(outcome)};
@@ -22,8 +21,7 @@ dense read(M const& m, O const& how) {
 }
 
 /// y = x W^T for x [tokens, in] and W [out, in].
-template <class Recipe>
-struct linear {
+template <class Recipe> struct linear {
   Recipe recipe;
   std::uint64_t seed, uses = 0;  // everything random depends on the two alone
   dense weight, gradient{}, input{};
@@ -57,8 +55,7 @@ dense random_matrix(int rows, int cols, std::uint64_t seed) {
 }
 
 /// The loss of the student after its training, half the mean square of the difference to the teacher.
-template <class Recipe>
-float train(Recipe const& recipe) {
+template <class Recipe> float train(Recipe const& recipe) {
   float const scale = std::sqrt(3.0f / width);
   dense const x = random_matrix(tokens, width, 1);
   dense const target =

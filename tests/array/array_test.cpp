@@ -52,8 +52,7 @@ std::vector<float> all_values(std::size_t count, unsigned seed) {
   return values;
 }
 
-template <class F, class R>
-long lane_mismatches(std::vector<float> const& values, R rounding, int bias_of_control) {
+template <class F, class R> long lane_mismatches(std::vector<float> const& values, R rounding, int bias_of_control) {
   long mismatches = 0;
   for (int scale : {0, 3, -5, 40, -40, detail::least_branchless_scale<F>, 126}) {
     if (scale < detail::least_branchless_scale<F>) continue;
@@ -67,8 +66,7 @@ long lane_mismatches(std::vector<float> const& values, R rounding, int bias_of_c
 }
 
 /// Against encode: the codes of 96 values in three groups, in bytes and, where they have 4 bits, packed.
-template <class F, class R>
-long vector_mismatches(std::vector<float> const& values, R rounding) {
+template <class F, class R> long vector_mismatches(std::vector<float> const& values, R rounding) {
   long mismatches = 0;
   detail::rounding_word<R> words[96] = {};
   detail::fill_rounding_words(rounding, 0, 96, words);
@@ -91,8 +89,7 @@ long vector_mismatches(std::vector<float> const& values, R rounding) {
 }
 
 /// Packed codes of blocks of 16 under any scales: four registers at once, one, and half of one.
-template <class F, class R>
-long scaled_mismatches(std::vector<float> const& values, R rounding) {
+template <class F, class R> long scaled_mismatches(std::vector<float> const& values, R rounding) {
   long mismatches = 0;
   constexpr int groups = 11, count = 16 * groups;
   constexpr float multipliers[groups] = {1, 0.25f, 3.7f, 0.3f, 8, 1.1f, 0.9f, 2.5f, 0.01f, 77, 5};
@@ -111,8 +108,7 @@ long scaled_mismatches(std::vector<float> const& values, R rounding) {
 }
 
 /// Packed codes under scales that are powers of two, the least and the largest that vectors serve among them.
-template <class F, class T, class R>
-long half_mismatches(std::vector<T> const& values, R rounding) {
+template <class F, class T, class R> long half_mismatches(std::vector<T> const& values, R rounding) {
   long mismatches = 0;
   constexpr int groups = 7, count = 32 * groups, least = detail::least_vector_scale<F>;
   for (std::size_t i = 0; i + count <= values.size(); i += count) {
@@ -133,8 +129,7 @@ long half_mismatches(std::vector<T> const& values, R rounding) {
 }
 
 /// encode and decode of many numbers against those of one.
-template <class F, overflow O, class T, class R>
-long bulk_mismatches(std::vector<T> const& values, R rounding) {
+template <class F, overflow O, class T, class R> long bulk_mismatches(std::vector<T> const& values, R rounding) {
   std::vector<code<F>> codes(values.size());
   std::vector<float> decoded(values.size());
   long mismatches = 0;
@@ -149,8 +144,7 @@ long bulk_mismatches(std::vector<T> const& values, R rounding) {
   return mismatches;
 }
 
-template <class T>
-long amax_mismatches(std::vector<T> const& values) {
+template <class T> long amax_mismatches(std::vector<T> const& values) {
   long mismatches = 0;
   auto const compare = [&]<int N>(std::integral_constant<int, N>) {
     std::uint32_t amax[64];

@@ -9,10 +9,7 @@
 namespace {
 
 // What the reference describes: one kind of element, a shared power of two by the OCP rule or two levels of scales.
-template <class B>
-constexpr bool described = !requires {
-  typename B::alternative;
-}
+template <class B> constexpr bool described = !requires { typename B::alternative; }
 &&(std::is_same_v<loft::default_rule<B>, loft::ocp_floor> ||
    (loft::has_tensor_scale<B> && std::is_same_v<loft::default_rule<B>, loft::two_level>));
 

@@ -52,14 +52,12 @@ inline std::vector<float> tensor(content kind, shape s) {
   return x;
 }
 
-template <class T>
-loft::matrix_view<T const> view_of(std::vector<T> const& x, shape s) {
+template <class T> loft::matrix_view<T const> view_of(std::vector<T> const& x, shape s) {
   return {x.data(), s.rows, s.cols, s.cols};
 }
 
 // Codes (where the block is finite), scales and the tensor scale of `got` against the reference.
-template <class B>
-void compare(buffers<B> const& got, quantized const& expected, shape s) {
+template <class B> void compare(buffers<B> const& got, quantized const& expected, shape s) {
   tally codes, scales;
   std::int64_t const blocks_in_row = (s.cols + B::shape.cols - 1) / B::shape.cols;
   for (std::int64_t r = 0; r < s.rows; ++r) {
@@ -110,8 +108,7 @@ void check_tensor(std::vector<float> const& x, shape s, Operand const& how, sett
   CHECK(values.back() == -5.0f);
 }
 
-template <class Operand>
-void check_all_tensors(Operand const& how, settings const& same_how) {
+template <class Operand> void check_all_tensors(Operand const& how, settings const& same_how) {
   for (content const kind : contents) {
     CAPTURE(static_cast<int>(kind));
     for (shape const s : shapes) check_tensor(tensor(kind, s), s, how, same_how);

@@ -24,8 +24,7 @@ int differing(std::vector<float> const& a, std::vector<float> const& b) {
   return count;
 }
 
-template <class Operand>
-std::vector<float> fake(std::vector<float> const& x, shape s, Operand const& how) {
+template <class Operand> std::vector<float> fake(std::vector<float> const& x, shape s, Operand const& how) {
   std::vector<float> y(x.size());
   if (loft::fake_quantize(view_of(x, s), into(y, s), how) != status::ok) y.clear();
   return y;
@@ -46,8 +45,7 @@ std::vector<float> decoded(Buffers& q, shape s, Operand const& how) {
 }
 
 // Every block format, and where there are any its squares.
-template <class Function>
-void for_each_block_format(Function f) {
+template <class Function> void for_each_block_format(Function f) {
   loft::all_block_formats::for_each([&]<class B>(B) {
     CAPTURE(B::element::spec.bits());
     CAPTURE(B::shape.rows);
@@ -58,8 +56,7 @@ void for_each_block_format(Function f) {
 }
 
 // The shortest tensors that have whole blocks, ragged ends, and more than one span.
-template <class B>
-std::vector<shape> shapes_for() {
+template <class B> std::vector<shape> shapes_for() {
   if (B::shape.rows > 1) return {{1, 1}, {B::shape.rows + 3, B::shape.cols + 32}};
   return {{1, 16}, {3, 64}, {2, B::shape.cols + 16}, {5, 304}};
 }
@@ -70,8 +67,7 @@ struct agreement {
   int wrong = 0, compared = 0, refused = 0, dirty = 0, differs_from_input = 0;
 };
 
-template <class Layout, class Operand>
-void add_agreement(agreement& total, Operand const& how) {
+template <class Layout, class Operand> void add_agreement(agreement& total, Operand const& how) {
   using B = typename Operand::format;
   for (content const kind : contents) {
     for (shape const s : shapes_for<B>()) {
@@ -87,8 +83,7 @@ void add_agreement(agreement& total, Operand const& how) {
   }
 }
 
-template <class B>
-agreement agreement_of() {
+template <class B> agreement agreement_of() {
   agreement total;
   using loft::nearest_even, loft::stochastic, loft::row_major, loft::col_major, loft::tiled_128x4;
   using rule = loft::default_rule<B>;
@@ -123,8 +118,7 @@ void judge(agreement const& a) {
 }
 
 // Rules that write any scale of a record are not to be had.
-template <class B>
-constexpr bool takes_fixed_scale = loft::detail::plain_scale<B>;
+template <class B> constexpr bool takes_fixed_scale = loft::detail::plain_scale<B>;
 
 }  // namespace
 
@@ -149,8 +143,7 @@ struct one_block_result {
   int scales = 0, codes = 0, compared = 0, other_index = 0;
 };
 
-template <class B>
-one_block_result compare_one_block() {
+template <class B> one_block_result compare_one_block() {
   one_block_result result;
   using operand = with<B, loft::default_rule<B>, loft::stochastic<16>>;
   operand const how{.rounding = {5, 6}};
@@ -199,8 +192,7 @@ struct nan_result {
 
 // One value that is not finite, at many places of a tensor of 2 x 2 blocks: its block is NaN with codes 0, and decodes
 // to the quiet NaN; all others are finite.
-template <class Operand>
-nan_result place_nans(Operand const& how, float planted) {
+template <class Operand> nan_result place_nans(Operand const& how, float planted) {
   using B = typename Operand::format;
   nan_result result;
   shape const s{2 * B::shape.rows, 2 * B::shape.cols};
@@ -298,8 +290,7 @@ TEST_CASE("zeros have scale 0 and codes 0 with their signs") {
 namespace {
 
 // Factors of all blocks that are not finite although the block is.
-template <class Operand>
-int infinite_factors(Operand const& how, int& seen) {
+template <class Operand> int infinite_factors(Operand const& how, int& seen) {
   using B = typename Operand::format;
   int count = 0;
   for (content const kind :
@@ -340,8 +331,7 @@ TEST_CASE("a scale never decodes to infinity or, in a finite block, NaN") {
 namespace {
 
 // Values that a second fake_quantize changes.
-template <class Operand>
-int changed_again(Operand const& how, std::vector<content> const& kinds) {
+template <class Operand> int changed_again(Operand const& how, std::vector<content> const& kinds) {
   using B = typename Operand::format;
   int count = 0;
   for (content const kind : kinds) {
@@ -399,13 +389,11 @@ TEST_CASE("fake_quantize twice is fake_quantize, where the rule makes it so") {
 
 namespace {
 
-template <class B, class Layout>
-struct glue_result {
+template <class B, class Layout> struct glue_result {
   bool same_buffers = false, same_values = false, only_own_rows = false, clean = false;
 };
 
-template <class B, class Layout>
-glue_result<B, Layout> glue() {
+template <class B, class Layout> glue_result<B, Layout> glue() {
   shape const s{B::shape.rows > 1 ? B::shape.rows + 40 : 300, B::shape.cols + 16};
   std::vector<float> const x = tensor(content::specials, s);
   using operand = with<B, loft::default_rule<B>, loft::stochastic<16>>;
@@ -467,8 +455,7 @@ struct tiling_result {
 
 // The layout of block-scaled matrix instructions, from its description: tiles of 128 rows and 4 scales a row, row-major
 // over tiles; in a tile of 512 places, (row % 32) * 16 + (row / 32 % 4) * 4 + scale % 4.
-template <class B>
-tiling_result tile(shape s) {
+template <class B> tiling_result tile(shape s) {
   tiling_result result;
   std::vector<float> const x = tensor(content::wide, s);
   auto const plain = quantized<loft::row_major>(x, s, with<B>{});
@@ -557,15 +544,13 @@ void check_layout(std::int64_t block_rows, std::int64_t block_cols, std::int64_t
   CHECK(differing(y, decoded<loft::row_major>(plain, s, with<B>{})) == 0);
 }
 
-template <class B>
-void check_own_layout(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split) {
+template <class B> void check_own_layout(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split) {
   check_layout<B, tiled_8x3>(
       block_rows, block_cols, split, (block_rows + 7) / 8 * ((block_cols + 2) / 3) * 24,
       [&](std::int64_t r, std::int64_t c) { return tiled_8x3::index(r, c, block_rows, block_cols); });
 }
 
-template <class B>
-void check_col_major(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split) {
+template <class B> void check_col_major(std::int64_t block_rows, std::int64_t block_cols, std::int64_t split) {
   check_layout<B, loft::col_major>(block_rows, block_cols, split, block_rows * block_cols,
                                    [&](std::int64_t r, std::int64_t c) { return c * block_rows + r; });
 }
@@ -594,14 +579,10 @@ TEST_CASE("col_major: one column of the grid of scales after the other, whatever
 
 namespace {
 
-template <class B>
-constexpr bool has_square = requires {
-  typename loft::square<B, 16>;
-};
+template <class B> constexpr bool has_square = requires { typename loft::square<B, 16>; };
 
 // Codes, scales and a tensor scale of the transpose that are not the transposed ones.
-template <class B>
-int transposition_mismatches(content kind) {
+template <class B> int transposition_mismatches(content kind) {
   shape const s{45, 75};
   std::vector<float> const x = tensor(kind, s);
   any_buffers<B> a(s.rows, s.cols), b(s.cols, s.rows);
@@ -618,8 +599,7 @@ int transposition_mismatches(content kind) {
   return count + (loft::has_tensor_scale<B> && !test::same(a.tensor_scale, b.tensor_scale));
 }
 
-template <class B>
-void check_square() {
+template <class B> void check_square() {
   static_assert(loft::is_transposition_invariant<B>);
   CAPTURE(B::shape.rows);
   CHECK(transposition_mismatches<B>(content::ordinary) == 0);

@@ -54,8 +54,7 @@ inline int mx_exponent(double amax, oracle::table const& element, mx_rule rule) 
   return std::clamp(k, -127, 127);
 }
 
-template <class B>
-class reference {
+template <class B> class reference {
  public:
   using element = typename B::element;
   using scale = typename B::scale;
@@ -89,8 +88,7 @@ class reference {
     result_.tensor_scale = 1.0f / encode_scale_;
   }
 
-  template <class Function>
-  void each_of(std::int64_t top, std::int64_t left, Function f) {
+  template <class Function> void each_of(std::int64_t top, std::int64_t left, Function f) {
     for (std::int64_t r = top; r < std::min(rows_, top + B::shape.rows); ++r) {
       for (std::int64_t c = left; c < std::min(cols_, left + B::shape.cols); ++c)
         f(static_cast<std::size_t>(r * cols_ + c));
@@ -154,8 +152,7 @@ class reference {
 };
 
 // Buffers for a quantized tensor: poisoned with ff, with guard bytes on both sides.
-template <class B>
-class buffers {
+template <class B> class buffers {
  public:
   static constexpr std::size_t guard = 32;
   static constexpr int bits = B::element::spec.bits();

@@ -95,8 +95,7 @@ void judge(counts const& n, counts const& control) {
 using reference_maker = std::function<block_reference(std::vector<float> const&)>;
 
 // Every content in every shape; the reference is made anew for each tensor, which it may ask for its amax.
-template <class Operand>
-counts on_all_tensors(Operand const& how, reference_maker const& make) {
+template <class Operand> counts on_all_tensors(Operand const& how, reference_maker const& make) {
   counts total;
   for (content const kind : contents_here) {
     for (shape const s : shapes_here) {
@@ -205,8 +204,7 @@ TEST_CASE("floor times 4/3, the fixed scale and the scale from the spread") {
 namespace {
 
 // Every significand of a binade, and of the least normal and the subnormal ones, as a block maximum.
-template <class B, class Rule, class Expect>
-void sweep_significands(Expect expect) {
+template <class B, class Rule, class Expect> void sweep_significands(Expect expect) {
   constexpr Rule rule{};
   tally same, control;
   for (std::uint32_t const base : {0x3f800000u, 0x40400000u - 0x400000u, 0x00000000u, 0x00800000u, 0x7f000000u}) {
@@ -313,8 +311,7 @@ std::uint32_t two_level_scale(float block_amax, two_level_rule const& rule, tens
   return table_of<loft::ue4m3>().encode(static_cast<double>(factor == 1 ? six : six * factor));
 }
 
-template <class Element>
-reference_maker two_level_reference(two_level_rule rule) {
+template <class Element> reference_maker two_level_reference(two_level_rule rule) {
   rule.top = static_cast<float>(table_of<Element>().max());
   return [=](std::vector<float> const& all) {
     tensor_factors const t = factors_of(all, rule);
@@ -413,8 +410,7 @@ reference_maker four_over_six_reference(measure how, float known_amax = -1, bool
   };
 }
 
-template <class Error>
-void check_four_over_six(measure how) {
+template <class Error> void check_four_over_six(measure how) {
   using operand = loft::operand<loft::nvfp4, loft::four_over_six<Error>>;
   fours_taken = sixes_taken = 0;
   counts const same = on_all_tensors(operand{}, four_over_six_reference(how));
@@ -584,8 +580,7 @@ TEST_CASE("HiF4: the three levels in their order, from float and from bfloat16")
 namespace {
 
 // Under nonfinite::saturate a tensor with infinities is the tensor with the largest float in their place.
-template <class B>
-counts saturated_differences(bool replace) {
+template <class B> counts saturated_differences(bool replace) {
   using saturating =
       loft::operand<B, loft::default_rule<B>, loft::default_rounding<B>, loft::no_rotation, nonfinite::saturate>;
   counts n;

@@ -18,8 +18,7 @@ using test::infinity, test::not_a_number;
 using formats_under_test = std::tuple<loft::mxfp4, loft::mxfp8_e4m3, loft::mxfp8_e5m2, loft::nvfp4,
                                       loft::square<loft::mxfp4, 32>, loft::square<loft::nvfp4, 16>>;
 
-template <class B>
-constexpr bool is_mx = reference<B>::power_of_two;
+template <class B> constexpr bool is_mx = reference<B>::power_of_two;
 
 }  // namespace
 
@@ -159,8 +158,7 @@ TEST_CASE("the two levels are computed in the documented order, each step rounde
 
 namespace {
 
-template <class B, class R>
-void check_quantize_block(std::vector<float> const& x, R rounding, settings how) {
+template <class B, class R> void check_quantize_block(std::vector<float> const& x, R rounding, settings how) {
   plain<B, R> operand{};
   operand.rounding = rounding;
   how.first_index = 1000003;
@@ -430,8 +428,7 @@ TEST_CASE("non-finite values stay in their block, and saturate keeps infinities 
 namespace {
 
 // Rotation inside the verbs: as if the runs had been rotated before, and are turned back after.
-template <class B, class Rotation>
-void check_rotated(shape s, Rotation rotation) {
+template <class B, class Rotation> void check_rotated(shape s, Rotation rotation) {
   CAPTURE(Rotation::size);
   std::vector<float> const x = tensor(content::ordinary, s);
   std::vector<float> rotated = x;
@@ -478,8 +475,7 @@ struct mx_e3m3 {
 
 }  // namespace
 
-template <>
-inline constexpr oracle::format test::row_of<e3m3> = oracle::e3m3;
+template <> inline constexpr oracle::format test::row_of<e3m3> = oracle::e3m3;
 
 TEST_CASE("a block format of the user's own, with 7-bit elements") {
   static_assert(loft::BlockFormat<mx_e3m3>);
@@ -506,8 +502,7 @@ TEST_CASE("a block can be quantized at compile time") {
 namespace {
 
 // Codes and scales of a fixed 3 x 40 tensor, from the library or from the reference.
-template <class B>
-std::string golden_tensor(bool library, bool drawn) {
+template <class B> std::string golden_tensor(bool library, bool drawn) {
   shape const s{3, 40};
   std::vector<float> x;
   for (int i = 0; i < 120; ++i) x.push_back(static_cast<float>((i * 37 % 101) - 50) * (i < 40 ? 0x1.3p-5f : 0x1.9p2f));

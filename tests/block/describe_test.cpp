@@ -13,8 +13,7 @@ namespace {
 struct e3m3 {
   static constexpr loft::format_spec spec{3, 3, 3};
 };
-template <class F>
-struct outer {
+template <class F> struct outer {
   struct inner : F {};
 };
 
@@ -36,10 +35,7 @@ double number_in(std::string const& text) {
   return odd;
 }
 
-template <class T>
-std::string line_of() {
-  return std::string{loft::describe<T>().view()};
-}
+template <class T> std::string line_of() { return std::string{loft::describe<T>().view()}; }
 
 }  // namespace
 

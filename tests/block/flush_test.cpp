@@ -50,8 +50,7 @@ bool left_out() {
 constexpr float least_normal = 0x1p-126f;
 
 /// All that a tensor becomes: buffers, and the floats that they decode to.
-template <class B>
-struct outcome {
+template <class B> struct outcome {
   any_buffers<B> q;
   std::vector<float> values, faked;
   bool done = false;
@@ -95,8 +94,7 @@ int differing_but_for_subnormals(std::vector<float> const& flushed, std::vector<
   return count;
 }
 
-template <class Operand, class T>
-void check_same_bits(std::vector<T> const& x, shape s, Operand const& how) {
+template <class Operand, class T> void check_same_bits(std::vector<T> const& x, shape s, Operand const& how) {
   auto const kept = outcome_of(false, x, s, how), flushed = outcome_of(true, x, s, how);
   CHECK(kept.done);
   CHECK(flushed.done);
@@ -106,8 +104,7 @@ void check_same_bits(std::vector<T> const& x, shape s, Operand const& how) {
 }
 
 /// Every kind of tensor as T, float or narrower.
-template <class T = float, class Operand>
-void check_all_tensors(Operand const& how) {
+template <class T = float, class Operand> void check_all_tensors(Operand const& how) {
   for (content const kind : contents) {
     for (shape const s : {shape{1, 16}, shape{3, 96}, shape{33, 70}}) {
       CAPTURE(static_cast<int>(kind));
@@ -138,17 +135,12 @@ std::vector<float> all_sizes(int most, shape s, int run) {
   return x;
 }
 
-template <class F>
-[[gnu::noinline]] std::pair<std::uint32_t, std::uint32_t> codes_of(float x, double y) {
+template <class F> [[gnu::noinline]] std::pair<std::uint32_t, std::uint32_t> codes_of(float x, double y) {
   return {loft::encode<F>(x, loft::to_odd{}), loft::encode<F, loft::overflow::special>(y)};
 }
-template <class F>
-[[gnu::noinline]] float value_of(loft::code<F> c) {
-  return loft::decode<F>(c);
-}
+template <class F> [[gnu::noinline]] float value_of(loft::code<F> c) { return loft::decode<F>(c); }
 
-template <class F>
-int codes_that_differ() {
+template <class F> int codes_that_differ() {
   int count = 0;
   for (std::uint64_t bits = 0; bits < std::uint64_t{1} << 32; bits += 65521) {
     float const x = test::float_of(static_cast<std::uint32_t>(bits));
@@ -218,8 +210,7 @@ TEST_CASE("scales that are powers of two, and HiF4, give the same bits in a buil
 namespace {
 
 // Two levels with s_dec = `decode`, a power of two: same codes and scales, and the values but for subnormal ones.
-template <class B>
-void check_two_levels(float decode, bool same) {
+template <class B> void check_two_levels(float decode, bool same) {
   CAPTURE(decode);
   shape const s{40, 16 * B::shape.cols};
   loft::operand<B> how{};

@@ -28,8 +28,7 @@ std::vector<float> normal_numbers() {
   return x;
 }
 
-template <class Operand>
-double relative_error(Operand const& how) {
+template <class Operand> double relative_error(Operand const& how) {
   static std::vector<float> const x = normal_numbers();
   std::vector<float> y(x.size());
   auto const outcome = loft::fake_quantize(loft::matrix_view<float const>{x.data(), rows, cols, cols},
@@ -44,8 +43,7 @@ double relative_error(Operand const& how) {
 
 bool within_two_percent(double got, double expected) { return std::fabs(got - expected) <= 0.02 * expected; }
 
-template <class Operand>
-double check(char const* name, double expected, Operand const& how) {
+template <class Operand> double check(char const* name, double expected, Operand const& how) {
   double const got = relative_error(how);
   CHECK_MESSAGE(within_two_percent(got, expected), name, ": ", got, ", not ", expected);
   return got;

@@ -40,8 +40,7 @@ inline void add_scale(golden_line& line, loft::double_levels const& s) {
   for (auto const inner : s.inner) line.add(inner);
 }
 
-template <class Operand>
-std::string golden_tensor(std::string const& name, Operand const& how) {
+template <class Operand> std::string golden_tensor(std::string const& name, Operand const& how) {
   using B = typename Operand::format;
   std::vector<float> const x = golden_values();
   std::vector<float> y(x.size());

@@ -29,8 +29,7 @@ float native::fma_toward_zero(float a, float b, float c) noexcept {
 namespace {
 
 /// Numbers of many magnitudes in runs of 32; runs of zeros, of subnormals, of huge numbers; a rare NaN or infinity.
-template <class T>
-std::vector<T> hard_values(std::size_t count, unsigned seed) {
+template <class T> std::vector<T> hard_values(std::size_t count, unsigned seed) {
   std::mt19937 random{seed};
   std::normal_distribution<float> normal;
   std::vector<T> values(count);
@@ -68,8 +67,7 @@ bool equal(lane_codes<typename Operand::format, Count> const& found, T const* va
 }
 
 /// Lanes of `Count` values that differ from quantize_block as `expected_how` has it.
-template <class Operand, int Count, class T>
-int differences(Operand const& how, Operand const& expected_how) {
+template <class Operand, int Count, class T> int differences(Operand const& how, Operand const& expected_how) {
   using format = typename Operand::format;
   tensor_scale t{};
   if constexpr (has_tensor_scale<format>) t = tensor_scale_for<format>(700.0f, detail::tensor_range<Operand>());
@@ -86,8 +84,7 @@ int differences(Operand const& how, Operand const& expected_how) {
   return wrong;
 }
 
-template <class Operand>
-void check(Operand const& how = {}) {
+template <class Operand> void check(Operand const& how = {}) {
   constexpr int cols = Operand::format::shape.cols;
   CAPTURE(cols);
   CHECK(differences<Operand, cols, float>(how, how) == 0);
@@ -95,8 +92,7 @@ void check(Operand const& how = {}) {
 }
 
 /// The form that launches use: bfloat16 as it lies in memory, and blocks that end early.
-template <class Operand>
-int differences_of_pairs(Operand const& how) {
+template <class Operand> int differences_of_pairs(Operand const& how) {
   using format = typename Operand::format;
   constexpr int cols = format::shape.cols;
   auto const values = hard_values<bf16_t>(cols * 600, 4);

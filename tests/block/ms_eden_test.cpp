@@ -19,8 +19,7 @@ struct how_rounded {
 };
 
 /// The formulas, one after the other, over values that are rotated already. Elements and scales by the oracle.
-template <class B>
-class formulas {
+template <class B> class formulas {
  public:
   formulas(std::vector<float> values, shape s, how_rounded how)
       : x_{std::move(values)}, s_{s}, how_{how}, q_(x_.size()), step_(x_.size()) {}
@@ -116,8 +115,7 @@ class formulas {
 
 constexpr shape some_shapes[] = {{1, 1}, {1, 16}, {3, 128}, {5, 37}, {2, 300}, {1, 1100}, {17, 100}, {2, 15}, {9, 129}};
 
-template <class B, int Group>
-void check_formulas(float known_amax = -1) {
+template <class B, int Group> void check_formulas(float known_amax = -1) {
   loft::operand<B, loft::ms_eden<Group>> const how{.rule = {known_amax, 77, 1ull << 40 | 5}};
   how_rounded const same{Group, 77, 1ull << 40 | 5, known_amax};
   for (content const kind : test::contents) {
@@ -256,8 +254,7 @@ void flip(std::vector<float>& x, std::uint64_t seed) {
     if (loft::random_bits<1>(seed, 2, i) != 0) x[i] = -x[i];
 }
 
-template <class Make>
-drift mean_drift(std::vector<float> const& x, shape s, Make make) {
+template <class Make> drift mean_drift(std::vector<float> const& x, shape s, Make make) {
   constexpr int seeds = 10000;
   std::vector<float> y(x.size());
   std::vector<double> sum(x.size()), squares(x.size());

@@ -29,8 +29,7 @@ std::vector<float> rows_of_all_sizes(shape s) {
 }
 
 /// Codes, scales and values that differ from gamma = largest / amax, rounded by the oracle in this mode.
-template <class Element, class Operand>
-std::int64_t differences(shape s, Operand const& how, oracle::rounding mode) {
+template <class Element, class Operand> std::int64_t differences(shape s, Operand const& how, oracle::rounding mode) {
   oracle::table const& table = test::table_of<Element>();
   auto const x = rows_of_all_sizes(s);
   test::any_buffers<typename Operand::format> out(s.rows, s.cols);
@@ -61,8 +60,7 @@ std::int64_t differences(shape s, Operand const& how, oracle::rounding mode) {
   return wrong;
 }
 
-template <class Element>
-void check() {
+template <class Element> void check() {
   using format = loft::per_row<Element>;
   using upward = loft::operand<format, loft::division_scale, loft::nearest_upward>;
   for (shape const s : shapes) {

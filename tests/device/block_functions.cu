@@ -7,10 +7,7 @@
 #include "loft/loft.hpp"
 
 // Names for the table of budgets.
-template <class B>
-struct by_default {
-  using operand = loft::operand<B>;
-};
+template <class B> struct by_default { using operand = loft::operand<B>; };
 struct mxfp4_ceil_stochastic {
   using operand = loft::operand<loft::mxfp4, loft::ceil_scale, loft::stochastic<8>>;
 };
@@ -34,12 +31,8 @@ __global__ void one_block(float const* x, loft::block<typename Name::operand::fo
 }
 
 // Names the kernels, which makes the compiler write them.
-template <class... Name>
-bool kernels() {
-  return (... & (&one_block<Name> != nullptr));
-}
-template <class... B>
-bool kernels_of_formats(loft::type_list<B...>) {
+template <class... Name> bool kernels() { return (... & (&one_block<Name> != nullptr)); }
+template <class... B> bool kernels_of_formats(loft::type_list<B...>) {
   return kernels<by_default<B>..., mxfp4_ceil_stochastic, mxfp4_even_hadamard, nvfp4_stochastic_hadamard,
                  nvfp4_four_over_six>();
 }

@@ -15,14 +15,11 @@ using tile_stochastic = loft::operand<loft::fp8_128x128, loft::default_rule<loft
 
 constexpr int side = 128;
 
-template <class Operand>
-using result = loft::quantized_view<typename Operand::format>;
-template <class Operand>
-loft::status one(float const* in, result<Operand> out) {
+template <class Operand> using result = loft::quantized_view<typename Operand::format>;
+template <class Operand> loft::status one(float const* in, result<Operand> out) {
   return chip::quantize(loft::matrix_view<float const>{in, side, side, side}, out, Operand{}, {});
 }
-template <class Operand>
-loft::status both(float const* in, result<Operand> out) {
+template <class Operand> loft::status both(float const* in, result<Operand> out) {
   return chip::quantize_both(loft::matrix_view<float const>{in, side, side, side}, out, Operand{}, out, Operand{}, {});
 }
 

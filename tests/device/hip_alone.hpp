@@ -59,13 +59,11 @@ hipError_t __hipPushCallConfiguration(dim3 blocks, dim3 threads, std::size_t sha
 hipError_t __hipPopCallConfiguration(dim3* blocks, dim3* threads, std::size_t* shared, hipStream_t* stream);
 }
 
-template <class T>
-hipError_t hipMalloc(T** memory, std::size_t bytes) {
+template <class T> hipError_t hipMalloc(T** memory, std::size_t bytes) {
   return hipMalloc(reinterpret_cast<void**>(memory), bytes);
 }
 
-template <class T>
-__device__ T atomicAdd(T* word, T value) {
+template <class T> __device__ T atomicAdd(T* word, T value) {
   return __hip_atomic_fetch_add(word, value, __ATOMIC_RELAXED, __HIP_MEMORY_SCOPE_AGENT);
 }
 

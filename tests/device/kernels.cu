@@ -10,8 +10,7 @@ using chip = loft::cuda;
 #endif
 
 using loft::bf16_t;
-template <class T>
-using view = loft::matrix_view<T>;
+template <class T> using view = loft::matrix_view<T>;
 
 template <class Operand, class T>
 loft::status rows(view<T const> in, loft::quantized_view<typename Operand::format> out) {

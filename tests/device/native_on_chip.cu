@@ -46,16 +46,14 @@ LOFT_HOST_DEVICE inline std::uint32_t mixed(std::uint32_t x) {
   return (x ^ (x >> 15)) * 0x2c1b'3c6du;
 }
 /// A pattern as a number that F's conversion is defined for.
-template <Format F>
-LOFT_HOST_DEVICE inline float admitted(std::uint32_t bits) {
+template <Format F> LOFT_HOST_DEVICE inline float admitted(std::uint32_t bits) {
   constexpr auto spec = F::spec;
   if (!spec.is_signed) bits &= 0x7fff'ffffu;
   return (bits & 0x7fff'ffffu) > loft::detail::float_infinity ? 1.0f : bit_cast<float>(bits);
 }
 
 /// All 2^32 floats as the first of a pair, and as the second.
-template <class F>
-__global__ void compare_encode(tally* out, std::uint32_t flip) {
+template <class F> __global__ void compare_encode(tally* out, std::uint32_t flip) {
   std::uint32_t const lane = blockIdx.x * blockDim.x + threadIdx.x;
   tally t{0, 0};
   if constexpr (native::has_pair_encode<F>) {
@@ -71,8 +69,7 @@ __global__ void compare_encode(tally* out, std::uint32_t flip) {
   out[lane] = t;
 }
 
-template <class F>
-__global__ void compare_decode(tally* out, std::uint32_t flip) {
+template <class F> __global__ void compare_decode(tally* out, std::uint32_t flip) {
   std::uint32_t const lane = blockIdx.x * blockDim.x + threadIdx.x;
   tally t{0, 0};
   if constexpr (native::has_pair_decode<F>) {
@@ -90,8 +87,7 @@ __global__ void compare_decode(tally* out, std::uint32_t flip) {
   out[lane] = t;
 }
 
-template <class F>
-__global__ void compare_six_bits(tally* out, std::uint32_t flip) {
+template <class F> __global__ void compare_six_bits(tally* out, std::uint32_t flip) {
   std::uint32_t const lane = blockIdx.x * blockDim.x + threadIdx.x;
   tally t{0, 0};
   if constexpr (native::has_encode_32<F>) {
@@ -213,8 +209,7 @@ __global__ void compare_stochastic(tally* out, double* mean) {
   out[lane] = t;
 }
 
-template <class F>
-void compare_format(std::uint32_t flip) {
+template <class F> void compare_format(std::uint32_t flip) {
   device::array<tally> out(lanes);
   std::printf("%s\n", loft::describe<F>().text);
   compare_encode<F><<<blocks, threads>>>(out.data, flip);

@@ -12,15 +12,12 @@ __global__ void one_element(Left left, std::int64_t i, Right right, std::int64_t
 }
 
 // Names the kernels, which makes the compiler write them.
-template <class Left, class Right, class A>
-bool const kernel = &one_element<Left, Right, A> != nullptr;
+template <class Left, class Right, class A> bool const kernel = &one_element<Left, Right, A> != nullptr;
 
-template <class B, class Layout = loft::row_major>
-using rows = loft::quantized_rows<B, Layout>;
+template <class B, class Layout = loft::row_major> using rows = loft::quantized_rows<B, Layout>;
 using floats = loft::plain_rows<float>;
 
-template <class... B>
-bool kernels_of_formats(loft::type_list<B...>) {
+template <class... B> bool kernels_of_formats(loft::type_list<B...>) {
   return (... & kernel<rows<B>, rows<loft::square<loft::nvfp4, 16>>, loft::float_accumulator>)&(
       ... & kernel<rows<B>, rows<B, loft::tiled_128x4>, loft::double_accumulator>);
 }

@@ -10,10 +10,8 @@ using chip = loft::cuda;
 #endif
 
 using loft::bf16_t;
-template <class T>
-using view = loft::matrix_view<T>;
-template <class B, class Rule, class R, class Rotation>
-using how = loft::operand<B, Rule, R, Rotation>;
+template <class T> using view = loft::matrix_view<T>;
+template <class B, class Rule, class R, class Rotation> using how = loft::operand<B, Rule, R, Rotation>;
 
 template <class Operand>
 loft::status quantized(view<bf16_t const> in, loft::quantized_view<typename Operand::format> out) {

@@ -104,8 +104,7 @@ TEST_CASE("a run with coded moments repeats itself on any number of threads, and
 }
 
 /// The mean of what a store holds of one stretch after `count` rounds with different streams.
-template <class Store>
-std::vector<double> mean_of_stored(std::vector<float> const& values, int count) {
+template <class Store> std::vector<double> mean_of_stored(std::vector<float> const& values, int count) {
   Store store{std::vector<stretch>{{0, static_cast<int>(values.size())}}};
   std::vector<double> means(values.size());
   std::vector<float> loaded(values.size());
@@ -117,8 +116,7 @@ std::vector<double> mean_of_stored(std::vector<float> const& values, int count) 
   return means;
 }
 
-template <class Store>
-void check_mean(double gap_of_largest) {
+template <class Store> void check_mean(double gap_of_largest) {
   auto const values = normal_values(96, 7);
   constexpr int count = 4000;
   auto const means = mean_of_stored<Store>(values, count);
@@ -150,8 +148,7 @@ using square8 = square_store<stochastic_operand<mx_moment8>>;
 using square4 = square_store<stochastic_operand<loft::mx_moment4>>;
 
 /// Squares that halve from one to the next: `normal` of each block of 32 are met to `error` of their root.
-template <class Store>
-void check_squares(int normal, double error) {
+template <class Store> void check_squares(int normal, double error) {
   constexpr int count = 64;
   std::vector<float> squares;
   for (int i = 0; i < count; ++i) squares.push_back(std::ldexp(1.0f + 0.01f * static_cast<float>(i), -i));
@@ -178,8 +175,7 @@ TEST_CASE("the square is kept to its format's gap, and nothing beside a large on
 }
 
 /// Gradients of +-1 for a hundred steps, then of +-1/16 for as many: the root of the second moment must follow.
-template <class Store>
-double root_after_the_fall() {
+template <class Store> double root_after_the_fall() {
   Store store{std::vector<stretch>{{0, 64}}};
   std::vector<float> v(64);
   for (std::uint64_t step = 0; step < 200; ++step) {

@@ -34,8 +34,7 @@ struct linear_result {
   linear_gradients<float> gradients() { return {dinp.data(), dweight.data(), dbias.data()}; }
 };
 
-template <class R>
-linear_result run_linear(linear_data const& d, R const& recipe, int threads = 2) {
+template <class R> linear_result run_linear(linear_data const& d, R const& recipe, int threads = 2) {
   thread_pool pool{threads};
   workspace<float> work{.pool = pool, .seed = 11, .stream = 100};
   linear_result r;
@@ -53,8 +52,7 @@ std::vector<float> moved(std::vector<float> const& m, int rows, int cols) {
   return result;
 }
 
-template <class O>
-std::vector<float> quantized(std::vector<float> const& m, int rows, int cols, O const& how) {
+template <class O> std::vector<float> quantized(std::vector<float> const& m, int rows, int cols, O const& how) {
   std::vector<float> result(m.size());
   REQUIRE(fake_quantize(loft::matrix_view<float const>{m.data(), rows, cols, cols},
                         loft::matrix_view<float>{result.data(), rows, cols, cols}, how) == loft::status::ok);
@@ -87,8 +85,7 @@ double distance(std::vector<float> const& a, std::vector<double> const& b) {
 }
 
 /// The three products from transposes that were really moved, so that every operand is quantized along its rows.
-template <class R>
-struct expected_products {
+template <class R> struct expected_products {
   std::vector<double> out, dinp, dweight;
 
   expected_products(linear_data const& d, R const& r) {

@@ -41,8 +41,7 @@ struct tiny_batch {
 };
 
 /// Away from the zeros and ones that training starts with, where mistakes could hide.
-template <class T>
-void scatter_parameters(model<T>& gpt) {
+template <class T> void scatter_parameters(model<T>& gpt) {
   std::mt19937 generator{9};
   std::normal_distribution<double> normal;
   for (auto& p : gpt.parameters()) p += static_cast<T>(0.3 * normal(generator));

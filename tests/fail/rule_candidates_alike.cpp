@@ -9,8 +9,7 @@ struct rule {
 #else
   static constexpr int wishes = 2;
 #endif
-  template <class B>
-  constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
+  template <class B> constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
     return loft::ocp_floor{}.scale<B>(amax, t);
   }
 };

@@ -9,8 +9,7 @@ struct rule {
 #else
   static constexpr loft::tensor_scale constant{0.75f, 4.0f / 3.0f};
 #endif
-  template <class B>
-  constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
+  template <class B> constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
     return loft::ocp_floor{}.scale<B>(amax, t);
   }
 };

@@ -18,8 +18,7 @@ struct rule {
   }
 #endif
   static constexpr int correction_group = 32;
-  template <class B>
-  constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
+  template <class B> constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
     return loft::ocp_floor{}.scale<B>(amax, t);
   }
 };

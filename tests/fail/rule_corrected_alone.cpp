@@ -14,8 +14,7 @@ struct rule {
                                                     std::uint64_t) const noexcept {
     return scale;
   }
-  template <class B>
-  constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
+  template <class B> constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
     return loft::ocp_floor{}.scale<B>(amax, t);
   }
 };

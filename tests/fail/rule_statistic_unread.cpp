@@ -5,14 +5,11 @@
 
 struct rule {
 #ifdef LOFT_FAIL
-  template <class>
-  using statistic = loft::detail::moments;
+  template <class> using statistic = loft::detail::moments;
 #else
-  template <class>
-  using sums = loft::detail::moments;
+  template <class> using sums = loft::detail::moments;
 #endif
-  template <class B>
-  constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
+  template <class B> constexpr loft::code<typename B::scale> scale(float amax, loft::tensor_scale t) const noexcept {
     return loft::ocp_floor{}.scale<B>(amax, t);
   }
 };

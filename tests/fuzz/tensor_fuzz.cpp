@@ -65,8 +65,7 @@ class reader {
 };
 
 // A matrix in a heap block of exactly the elements that it touches, from the lowest to the highest.
-template <class T>
-struct matrix {
+template <class T> struct matrix {
   std::unique_ptr<T[]> memory;
   std::int64_t size = 0, rows, cols, row_stride, col_stride, start = 0;
 
@@ -102,8 +101,7 @@ std::int64_t up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 constexpr std::uint8_t poison = 0xa5;
 
 // Codes and scales in heap blocks of exactly the documented sizes.
-template <class B, class Layout>
-struct packed {
+template <class B, class Layout> struct packed {
   using scale_code = loft::code<typename B::scale>;
   static constexpr bool tiled = std::is_same_v<Layout, loft::tiled_128x4>;
   std::size_t row_bytes, code_bytes, scale_bytes;
@@ -170,8 +168,7 @@ void check_nan_blocks(matrix<T>& in, std::vector<float> const& decoded, std::int
   }
 }
 
-template <class Operand, class Layout, class T = float>
-void run(reader& bytes, Operand how) {
+template <class Operand, class Layout, class T = float> void run(reader& bytes, Operand how) {
   using B = typename Operand::format;
   constexpr int rotation = decltype(how.rotation)::size;
   std::int64_t const rows = bytes.between(-1, 40),
@@ -226,8 +223,7 @@ void run(reader& bytes, Operand how) {
   if constexpr (rotation == 1) check_nan_blocks<B>(in, decoded, range.first, end);
 }
 
-template <class B>
-void run_format(reader& bytes) {
+template <class B> void run_format(reader& bytes) {
   using namespace loft;
   using rule = default_rule<B>;
   switch (bytes.byte() % 4) {

@@ -11,8 +11,7 @@ namespace {
 
 using namespace gpu_tests;
 
-template <class Format, class Layout>
-struct output {
+template <class Format, class Layout> struct output {
   device::array<std::uint8_t> codes;
   device::array<code<typename Format::scale>> scales;
   device::array<float> factor{1, 0};
@@ -50,8 +49,7 @@ void one(std::int64_t rows, std::int64_t cols, int offset, Operand const& how) {
   if constexpr (has_tensor_scale<format>) served(cuda::tensor_amax(from, how, along.factor.data, where), "tensor_amax");
 }
 
-template <class Operand>
-void shapes(char const* name, Operand const& how) {
+template <class Operand> void shapes(char const* name, Operand const& how) {
   current = name;
   for (auto const [rows, cols] : {std::pair<int, int>{3, 96}, {130, 160}, {64, 4096}, {160, 224}, {1, 32}, {96, 768}})
     for (int const offset : {0, 1}) {
@@ -62,8 +60,7 @@ void shapes(char const* name, Operand const& how) {
   check(cudaStreamSynchronize(stream()));
 }
 
-template <class T>
-void norms(std::vector<std::int64_t> const& counts) {
+template <class T> void norms(std::vector<std::int64_t> const& counts) {
   current = "norms";
   std::vector<cuda::norm_item<T>> items;
   std::vector<device::array<T>> memories;
@@ -83,8 +80,7 @@ void norms(std::vector<std::int64_t> const& counts) {
   check(cudaStreamSynchronize(stream()));
 }
 
-template <class Operand>
-void with_norm(std::int64_t count, Operand const& how) {
+template <class Operand> void with_norm(std::int64_t count, Operand const& how) {
   current = "quantize_with_norm";
   using format = typename Operand::format;
   device::array<bf16_t> in(count, 0);
@@ -104,8 +100,7 @@ void with_norm(std::int64_t count, Operand const& how) {
   check(cudaStreamSynchronize(stream()));
 }
 
-template <class Rotation>
-void rotations(Rotation const& rotation) {
+template <class Rotation> void rotations(Rotation const& rotation) {
   current = "rotate";
   constexpr std::int64_t cols = Rotation::size * 2;
   device::array<bf16_t> in(33 * cols + 1, 0);

@@ -22,8 +22,7 @@ using bytes = std::vector<std::uint8_t>;
 
 constexpr std::size_t guard = 64;  // bytes behind the flags of the active units
 
-template <class Norm>
-Norm norm_from(double norm, std::mt19937_64& random) {
+template <class Norm> Norm norm_from(double norm, std::mt19937_64& random) {
   if constexpr (std::is_same_v<Norm, double>) return norm;
   else return {norm * norm, random() % 64 == 0 ? 1.0 : 0.0};
 }
@@ -36,8 +35,7 @@ bool same_report(gnmr_report const& a, gnmr_report const& b) {
 }
 
 /// The controller on the device, with memory for its units.
-template <class Controller, class Norm>
-struct on_device {
+template <class Controller, class Norm> struct on_device {
   Controller controller;
   std::size_t count;
   device::array<gnmr_unit> units;
@@ -189,12 +187,10 @@ void control() {
 }
 
 /// The controller's steps on the device, in the form that the frozen decisions ask for.
-template <class Controller>
-struct stepped_on_device {
+template <class Controller> struct stepped_on_device {
   Controller controller;
   std::uint64_t hash() const { return controller.hash(); }
-  template <class Action>
-  gnmr_report step(std::vector<gnmr_unit>& units, doubles const& norms, Action&& act) const {
+  template <class Action> gnmr_report step(std::vector<gnmr_unit>& units, doubles const& norms, Action&& act) const {
     on_device<Controller, double> device{controller, units.size()};
     device.units.upload(units.data(), units.size());
     expect(device.step(norms, {}) == status::ok, "a step is refused");
@@ -205,8 +201,7 @@ struct stepped_on_device {
     return device.get_report();
   }
 };
-template <class Controller>
-std::uint64_t frozen_on_device(Controller const& c) {
+template <class Controller> std::uint64_t frozen_on_device(Controller const& c) {
   return test::hash_of_steps(stepped_on_device<Controller>{c});
 }
 

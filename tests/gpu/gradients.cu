@@ -32,15 +32,11 @@ struct arena {
   LOFT_HOST_DEVICE matrix_view<float> out() { return {y, rows, cols, cols}; }
 };
 
-template <class Job>
-__global__ void run(arena* a, Job job) {
-  a->outcome = job(*a);
-}
+template <class Job> __global__ void run(arena* a, Job job) { a->outcome = job(*a); }
 
 long failures = 0;
 
-template <class Job>
-void compare(char const* what, arena const& start, Job job) {
+template <class Job> void compare(char const* what, arena const& start, Job job) {
   device::array<arena> const memory(&start, 1);
   run<<<1, 1>>>(memory.data, job);
   device::check(cudaGetLastError(), what);
@@ -54,13 +50,11 @@ void compare(char const* what, arena const& start, Job job) {
               ok ? "" : ", REFUSED");
 }
 
-template <class Operand, class E>
-struct estimate {
+template <class Operand, class E> struct estimate {
   LOFT_HOST_DEVICE status operator()(arena& a) const { return estimate_gradient(a.out(), a.in(), Operand{}, E{}); }
 };
 
-template <class Operand>
-struct mask {
+template <class Operand> struct mask {
   LOFT_HOST_DEVICE status operator()(arena& a) const {
     clip_mask const bits{a.bytes, rows, cols};
     status const s = save_clip_mask(a.in(), bits, Operand{});
@@ -68,8 +62,7 @@ struct mask {
   }
 };
 
-template <class Decorated>
-struct fake {
+template <class Decorated> struct fake {
   LOFT_HOST_DEVICE status operator()(arena& a) const { return fake_quantize(a.in(), a.out(), Decorated{}); }
 };
 
@@ -97,8 +90,7 @@ struct learn {
   }
 };
 
-template <class B, moment_storage S, class R = nearest_even>
-struct moments {
+template <class B, moment_storage S, class R = nearest_even> struct moments {
   LOFT_HOST_DEVICE status operator()(arena& a) const {
     second_moment<operand<B, default_rule<B>, R>, S> const how{};
     quantized_view<B> const stored{a.bytes, a.scale_bytes, a.scales, rows, cols};

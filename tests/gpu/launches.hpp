@@ -142,18 +142,13 @@ matrix_view<T const> place(std::vector<T> const& values, std::int64_t rows, std:
 /// is not finite. plain: tame and finite.
 enum class content { tame, wild, poisoned, plain };
 
-template <class T>
-T from_bits(std::uint32_t bits) {
+template <class T> T from_bits(std::uint32_t bits) {
   if constexpr (std::is_same_v<T, float>) return bit_cast<float>(bits);
   else return T::from_bits(static_cast<code<typename T::format>>(bits >> 16));
 }
-template <class T>
-bool is_finite(T x) {
-  return std::isfinite(static_cast<float>(x));
-}
+template <class T> bool is_finite(T x) { return std::isfinite(static_cast<float>(x)); }
 
-template <class T>
-std::vector<T> numbers(std::int64_t rows, std::int64_t cols, unsigned seed, content what) {
+template <class T> std::vector<T> numbers(std::int64_t rows, std::int64_t cols, unsigned seed, content what) {
   std::mt19937 random{seed};
   std::normal_distribution<float> normal;
   std::vector<T> values(static_cast<std::size_t>(rows * cols));

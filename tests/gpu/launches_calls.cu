@@ -15,8 +15,7 @@ std::vector<unsigned char> zeros(std::int64_t bytes) {
   return std::vector<unsigned char>(static_cast<std::size_t>(bytes));
 }
 
-template <class T, class Operand>
-void find_amax(char const* what, Operand const& how = {}) {
+template <class T, class Operand> void find_amax(char const* what, Operand const& how = {}) {
   group const g(what);
   for (extent const e : extents) {
     if (e.cols % detail::rotation_size<Operand> != 0) continue;
@@ -42,8 +41,7 @@ void find_amax(char const* what, Operand const& how = {}) {
 }
 
 /// Rotations of the whole matrix and back, into other memory; the numbers are finite, as are the sums.
-template <class T, class Rotation>
-void rotate(char const* what, Rotation const& rotation = {}) {
+template <class T, class Rotation> void rotate(char const* what, Rotation const& rotation = {}) {
   group const g(what);
   for (extent const e : extents) {
     if (e.cols % Rotation::size != 0) continue;
@@ -84,8 +82,7 @@ void rotate(char const* what, Rotation const& rotation = {}) {
 }
 
 /// A rotation in place: NaN around the matrix stays.
-template <class T, class Rotation>
-void rotate_in_place(char const* what, Rotation const& rotation) {
+template <class T, class Rotation> void rotate_in_place(char const* what, Rotation const& rotation) {
   group const g(what);
   for (extent const e : extents) {
     if (e.cols % Rotation::size != 0) continue;
@@ -126,8 +123,7 @@ void rotate_in_place(char const* what, Rotation const& rotation) {
 }
 
 /// dequantize with what launches_formats.cu leaves out: a rotation, a tiled layout, a constant of the rule.
-template <class Layout, class T, class Operand>
-void decode(char const* what, Operand const& how) {
+template <class Layout, class T, class Operand> void decode(char const* what, Operand const& how) {
   group const g(what);
   using format = typename Operand::format;
   for (extent const e : extents) {
@@ -164,8 +160,7 @@ void decode(char const* what, Operand const& how) {
 // ---- norms
 
 /// The partial norms of a list in one launch, and that the launch leaves its counters as it found them.
-template <class T>
-void compare_norms(std::vector<cuda::norm_item<T>>& items, std::vector<norm_partial> const& right) {
+template <class T> void compare_norms(std::vector<cuda::norm_item<T>>& items, std::vector<norm_partial> const& right) {
   auto const count = static_cast<int>(items.size());
   std::int64_t const chunks = cuda::plan_norms(items.data(), count), bytes = cuda::norm_workspace_bytes(count, chunks);
   device::array<cuda::norm_item<T>> const list(items);
@@ -185,8 +180,7 @@ void compare_norms(std::vector<cuda::norm_item<T>>& items, std::vector<norm_part
          "counters are zero again");
 }
 
-template <class T>
-void norms_of_lists(char const* what) {
+template <class T> void norms_of_lists(char const* what) {
   group const g(what);
   current = what;
   std::int64_t const sizes[] = {0,    1,      15,    16,   17,    0,      511,    512,    2049,
@@ -208,8 +202,7 @@ void norms_of_lists(char const* what) {
 }
 
 /// Many tensors, most of them small and some of several chunks, so that a block of threads has chunks of several.
-template <class T>
-void norms_of_many(char const* what, int count) {
+template <class T> void norms_of_many(char const* what, int count) {
   group const g(what);
   current = what;
   auto const values = numbers<T>(1, 1 << 20, 19, content::poisoned);
@@ -256,8 +249,7 @@ void norm_beside_codes(char const* what, Operand const& how, Operand const& give
   }
 }
 
-template <class T, class Operand>
-void norm_beside_codes(char const* what, Operand const& how) {
+template <class T, class Operand> void norm_beside_codes(char const* what, Operand const& how) {
   norm_beside_codes<T>(what, how, how, {});
 }
 
@@ -318,8 +310,7 @@ void replay() {
 // ---- refusals
 
 /// The call gives this status and writes nothing.
-template <class Call>
-void refused(char const* what, status right, Call const& call) {
+template <class Call> void refused(char const* what, status right, Call const& call) {
   current = what;
   image parts;
   parts.add(1 << 16, 256, 0);
@@ -327,16 +318,14 @@ void refused(char const* what, status right, Call const& call) {
       parts, [&](unsigned char* base) { return call(base + 256); }, [](unsigned char*) {}, right);
 }
 
-template <class Number>
-Number* number_at(unsigned char* base, std::int64_t at) {
+template <class Number> Number* number_at(unsigned char* base, std::int64_t at) {
   return reinterpret_cast<Number*>(base + at);
 }
 
 /// The memory of refused calls: input at 0, codes at 32 KiB, scales, tensor scale and workspace behind them.
 constexpr std::int64_t codes_at = 32768, scales_at = 49152, scale_at = 57344, workspace_at = 61440;
 
-template <BlockFormat B>
-quantized_view<B> output_at(unsigned char* base, std::int64_t rows, std::int64_t cols) {
+template <BlockFormat B> quantized_view<B> output_at(unsigned char* base, std::int64_t rows, std::int64_t cols) {
   auto* const scale = has_tensor_scale<B> ? number_at<float>(base, scale_at) : nullptr;
   return {base + codes_at, number_at<code<typename B::scale>>(base, scales_at), scale, rows, cols};
 }

@@ -20,8 +20,7 @@ namespace {
 using number = LOFT_TEST_NUMBER;
 
 /// What the host decodes, rounded once more to the type of the output.
-template <class Operand>
-void decode_all(char const* what, Operand const& how = {}) {
+template <class Operand> void decode_all(char const* what, Operand const& how = {}) {
   using format = typename Operand::format;
   unsigned seed = 31;
   for (extent const e : extents) {
@@ -65,8 +64,7 @@ void decode_all(char const* what, Operand const& how = {}) {
   }
 }
 
-template <BlockFormat B>
-void one_format(char const* what) {
+template <BlockFormat B> void one_format(char const* what) {
   group const g(what);
   using how = operand<B>;
   all_matrices<number>(what, how{});
@@ -74,8 +72,7 @@ void one_format(char const* what) {
   decode_all<how>(what);
 }
 
-template <BlockFormat B>
-void one_format_in_layouts(char const* what) {
+template <BlockFormat B> void one_format_in_layouts(char const* what) {
   group const g(what);
   all_matrices<number, col_major>(what, operand<B>{});
   both_ways<number, col_major>(what, operand<B>{}, operand<B>{});

@@ -20,8 +20,7 @@ __device__ float hard_number(std::uint64_t i) {
   return bit_cast<float>((word & 0x807f'ffffu) | exponent << 23);
 }
 
-template <class T>
-__global__ void fill(T* values, std::int64_t count) {
+template <class T> __global__ void fill(T* values, std::int64_t count) {
   std::int64_t const step = std::int64_t{gridDim.x} * blockDim.x;
   for (std::int64_t i = blockIdx.x * std::int64_t{blockDim.x} + threadIdx.x; i < count; i += step)
     values[i] = static_cast<T>(hard_number(static_cast<std::uint64_t>(i)));
@@ -135,8 +134,7 @@ __global__ void quantize_in_lanes(T const* values, std::int64_t count, Operand h
   if (group.rank() == 0) scales[first / format::shape.cols] = result.scales[0];
 }
 
-template <int Lanes, class T, class Operand>
-void in_lanes(char const* what, Operand const& how) {
+template <int Lanes, class T, class Operand> void in_lanes(char const* what, Operand const& how) {
   using format = typename Operand::format;
   constexpr int part = format::shape.cols / Lanes;
   if constexpr (part > 0 && part * format::element::spec.bits() % 32 == 0) {  // a lane's codes fill whole words
@@ -158,8 +156,7 @@ void in_lanes(char const* what, Operand const& how) {
   }
 }
 
-template <class T, class Operand>
-void all_lanes(char const* what, Operand const& how = {}) {
+template <class T, class Operand> void all_lanes(char const* what, Operand const& how = {}) {
   group const g(what);
   in_lanes<1, T>(what, how);
   in_lanes<2, T>(what, how);

@@ -12,8 +12,7 @@ namespace gpu_tests {
 struct limited_device {
   using stream = gpu::cuda_device::stream;
   static constexpr int shared_limit = LOFT_TEST_SHARED_LIMIT;
-  template <class... Arguments>
-  static status launch(Arguments... arguments) noexcept {
+  template <class... Arguments> static status launch(Arguments... arguments) noexcept {
     return gpu::cuda_device::launch(arguments...);
   }
   static status zero(void* memory, std::size_t bytes, stream on) noexcept {
@@ -26,8 +25,7 @@ using chip = cuda;
 #endif
 
 /// What the host makes of a matrix.
-template <BlockFormat B>
-struct answer {
+template <BlockFormat B> struct answer {
   std::vector<std::uint8_t> codes;
   std::vector<code<typename B::scale>> scales;
   float tensor_scale = 0;
@@ -62,8 +60,7 @@ answer<typename Operand::format> answer_of(matrix_view<T const> in, Operand cons
 }
 
 /// The parts of an image that a quantized tensor has.
-template <BlockFormat B, class Layout>
-struct quantized_parts {
+template <BlockFormat B, class Layout> struct quantized_parts {
   std::int64_t codes, scales, tensor_scale, rows, cols;
 
   quantized_parts(image& parts, std::int64_t r, std::int64_t c, int shift) : rows{r}, cols{c} {
@@ -149,10 +146,7 @@ struct seed_in_memory {
     d.seed = memory.data;
     return d;
   }
-  template <class How>
-  How operator()(How const& how) const {
-    return reseed(how, words[0], words[1]);
-  }
+  template <class How> How operator()(How const& how) const { return reseed(how, words[0], words[1]); }
 };
 
 struct extent {
@@ -192,8 +186,7 @@ void all_matrices(char const* what, Host const& host_how, Device const& how, on_
     one_matrix<Layout>(what, numbers<T>(e.rows, e.cols, seed, content::poisoned), e, host_how, how, d);
   }
 }
-template <class T, class Layout = row_major, class Operand>
-void all_matrices(char const* what, Operand const& how) {
+template <class T, class Layout = row_major, class Operand> void all_matrices(char const* what, Operand const& how) {
   all_matrices<T, Layout>(what, how, how);
 }
 

@@ -18,8 +18,7 @@ using namespace gpu_tests;
 namespace {
 
 /// The kernels work on blocks whose length divides 128; longer ones are for the host's function.
-template <class O>
-void check_operand(std::string const& what, O const& how) {
+template <class O> void check_operand(std::string const& what, O const& how) {
   if constexpr (requires { how.then; }) check_operand(what, how.then);
   else if constexpr (requires { how.how; }) check_operand(what, how.how);
   else if constexpr (requires { typename O::format; }) {
@@ -31,8 +30,7 @@ void check_operand(std::string const& what, O const& how) {
 }
 
 /// One operand of each type in a recipe is enough.
-template <class R>
-void check_recipe(std::string const& name, R const& r) {
+template <class R> void check_recipe(std::string const& name, R const& r) {
   check_operand(name + ", X", r.fprop.left);
   if constexpr (!std::is_same_v<decltype(r.fprop.right), decltype(r.fprop.left)>)
     check_operand(name + ", W", r.fprop.right);
@@ -46,8 +44,7 @@ void check_recipe(std::string const& name, R const& r) {
 }
 
 /// Which part of the program has an operand: the formats with powers of two for scales, NVFP4, the others.
-template <class O>
-constexpr int part_of() {
+template <class O> constexpr int part_of() {
   if constexpr (requires { typename O::format; }) {
     if (detail::is_power_of_two_format<typename O::format::scale>) return 0;
     return std::is_same_v<typename O::format, nvfp4> ? 1 : 2;

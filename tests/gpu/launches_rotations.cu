@@ -11,8 +11,7 @@ using namespace gpu_tests;
 namespace {
 
 /// Extents for runs of N: rows that are few, ragged, many; a row of one run, of several, and of more than one team has.
-template <int N>
-std::vector<extent> extents_of() {
+template <int N> std::vector<extent> extents_of() {
   std::int64_t const some = std::max(1, 1000 / N), many = std::max(1, 5000 / N) + 1;
   return {{1, N}, {33, N * some}, {5, N * many}, {130, N * 2}, {0, N}};
 }
@@ -60,13 +59,11 @@ void fused(char const* what, Operand const& how, Operand const& given, on_device
   }
 }
 
-template <class T, class Layout = row_major, class Operand>
-void fused(char const* what, Operand const& how) {
+template <class T, class Layout = row_major, class Operand> void fused(char const* what, Operand const& how) {
   fused<T, Layout>(what, how, how, {});
 }
 /// With a seed that the device finds in its memory.
-template <class T, class Operand>
-void seeded(char const* what, Operand const& how) {
+template <class T, class Operand> void seeded(char const* what, Operand const& how) {
   seed_in_memory const seed;
   fused<T>(what, seed(how), how, seed.given());
 }
@@ -87,8 +84,7 @@ void both(char const* what, First const& how, Second const& cols_how, First cons
                                        m.code_offset, d);
   }
 }
-template <class T, class First, class Second>
-void both(char const* what, First const& how, Second const& cols_how) {
+template <class T, class First, class Second> void both(char const* what, First const& how, Second const& cols_how) {
   both<T>(what, how, cols_how, how, cols_how);
 }
 
@@ -141,12 +137,10 @@ void rotate(char const* what, Rotation const& rotation, Rotation const& given, o
   }
 }
 
-template <class T, class Rotation>
-void rotate(char const* what, Rotation const& rotation) {
+template <class T, class Rotation> void rotate(char const* what, Rotation const& rotation) {
   rotate<T>(what, rotation, rotation);
 }
-template <class T, class Rotation>
-void rotate_seeded(char const* what, Rotation const& rotation) {
+template <class T, class Rotation> void rotate_seeded(char const* what, Rotation const& rotation) {
   seed_in_memory const seed;
   rotate<T>(what, seed(rotation), rotation, seed.given());
 }

@@ -15,15 +15,13 @@ using namespace gpu_tests;
 
 namespace {
 
-template <class T, class Layout = row_major, class Operand>
-void one(char const* what, Operand const& how) {
+template <class T, class Layout = row_major, class Operand> void one(char const* what, Operand const& how) {
   group const g(what);
   all_matrices<T, Layout>(what, how);
 }
 
 /// With the seed that the operand has, and with one that the device finds in its memory.
-template <class T, class Operand>
-void seeded(char const* what, Operand const& how) {
+template <class T, class Operand> void seeded(char const* what, Operand const& how) {
   group const g(what);
   all_matrices<T>(what, how);
   seed_in_memory const seed;
@@ -31,8 +29,7 @@ void seeded(char const* what, Operand const& how) {
 }
 
 /// A tensor's amax that is computed, known to the host, and in device memory, with and without another one in the rule.
-template <class T, class Operand>
-void with_amax(char const* what, Operand how) {
+template <class T, class Operand> void with_amax(char const* what, Operand how) {
   group const g(what);
   all_matrices<T>(what, how);
   Operand known = how;
@@ -130,8 +127,7 @@ void run_all() {
 
 #else
 
-template <int Bits>
-using mx_stochastic = operand<mxfp4, ocp_floor, stochastic<Bits>>;
+template <int Bits> using mx_stochastic = operand<mxfp4, ocp_floor, stochastic<Bits>>;
 
 void roundings() {
   seeded<bf16_t>("mxfp4, stochastic<8>", mx_stochastic<8>{{}, {1, 2}});
@@ -147,8 +143,7 @@ void roundings() {
   seeded<bf16_t>("square<mxfp4, 32>, stochastic<8>", operand<square<mxfp4, 32>, ocp_floor, stochastic<8>>{{}, {1, 2}});
 }
 
-template <class Rotation>
-using mx_rotated = operand<mxfp4, ocp_floor, nearest_even, Rotation>;
+template <class Rotation> using mx_rotated = operand<mxfp4, ocp_floor, nearest_even, Rotation>;
 
 void rotations() {
   one<bf16_t>("mxfp4, hadamard<16>", mx_rotated<hadamard<16>>{});

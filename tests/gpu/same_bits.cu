@@ -23,8 +23,7 @@ namespace {
 
 long failures = 0, compared = 0;
 
-template <class Function>
-void on_all_cores(std::int64_t count, Function f) {
+template <class Function> void on_all_cores(std::int64_t count, Function f) {
   unsigned const cores = std::max(1u, std::thread::hardware_concurrency());
   std::vector<std::thread> threads;
   for (unsigned core = 0; core < cores; ++core)
@@ -71,13 +70,11 @@ void sweep(char const* what, std::int64_t total, std::uint32_t stride, R roundin
   }
 }
 
-template <Format F>
-__global__ void decode_all(std::uint32_t count, float* values) {
+template <Format F> __global__ void decode_all(std::uint32_t count, float* values) {
   for (std::uint32_t c = threadIdx.x; c < count; c += blockDim.x) values[c] = decode<F>(static_cast<code<F>>(c));
 }
 
-template <Format F>
-void one_format() {
+template <Format F> void one_format() {
   constexpr std::int64_t count = 1 << 21;
   constexpr std::uint32_t stride = 2048 * 1021 + 1;
   sweep<F, overflow::saturate>("nearest_even", count, stride, nearest_even{});
@@ -126,8 +123,7 @@ std::vector<float> hard_tensor(std::size_t count) {
   return values;
 }
 
-template <class Operand>
-void one_operand(char const* what, Operand how = {}) {
+template <class Operand> void one_operand(char const* what, Operand how = {}) {
   using format = typename Operand::format;
   constexpr int size = format::shape.rows * format::shape.cols;
   static auto const values = hard_tensor(std::size_t{1} << 20);
@@ -156,15 +152,13 @@ void one_operand(char const* what, Operand how = {}) {
   }
 }
 
-template <class Left, class Right, class A>
-__global__ void products(Left left, Right right, A how, float* out) {
+template <class Left, class Right, class A> __global__ void products(Left left, Right right, A how, float* out) {
   std::int64_t const i = blockIdx.x, j = threadIdx.x;
   out[i * right.rows() + j] = dot(left, i, right, j, how);
 }
 
 // A quantized tensor on the host and on the GPU.
-template <class B>
-struct tensor_pair {
+template <class B> struct tensor_pair {
   static constexpr std::int64_t rows = 64, cols = 1000;
   std::vector<std::uint8_t> codes;
   std::vector<code<typename B::scale>> scales;
@@ -190,8 +184,7 @@ struct tensor_pair {
 };
 
 // dot on the GPU against matmul on the host, NaN blocks and huge values among the operands.
-template <class B, class A>
-void one_product(char const* what, A const& how) {
+template <class B, class A> void one_product(char const* what, A const& how) {
   constexpr std::int64_t n = tensor_pair<B>::rows;
   tensor_pair<B> left;
   tensor_pair<square<nvfp4, 16>> right;

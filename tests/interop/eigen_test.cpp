@@ -21,16 +21,14 @@ by_rows matrix(content kind, std::int64_t rows, std::int64_t cols) {
 }
 
 // What the view-based quantizer makes of the same values, laid out plainly.
-template <class Operand>
-buffers<typename Operand::format> plainly(by_rows const& x, Operand const& how) {
+template <class Operand> buffers<typename Operand::format> plainly(by_rows const& x, Operand const& how) {
   buffers<typename Operand::format> out(x.rows(), x.cols());
   REQUIRE(loft::quantize(loft::matrix_view<float const>{x.data(), x.rows(), x.cols(), x.cols()}, out.view(), how) ==
           status::ok);
   return out;
 }
 
-template <class Expression, class Operand>
-void check_quantize(Expression const& x, Operand const& how) {
+template <class Expression, class Operand> void check_quantize(Expression const& x, Operand const& how) {
   using B = typename Operand::format;
   by_rows const values = x.template cast<float>();
   buffers<B> out(x.rows(), x.cols());
@@ -184,8 +182,7 @@ TEST_CASE("a product of a quantized matrix and floats") {
 namespace {
 
 // fast_matmul against matmul in double: both bounds apart at most.
-template <class Left, class Right>
-int beyond_bound(Left const& left, Right const& right, by_cols const& fast) {
+template <class Left, class Right> int beyond_bound(Left const& left, Right const& right, by_cols const& fast) {
   by_rows exact(fast.rows(), fast.cols());
   REQUIRE(loft::matmul(left, right, loft::view_of(exact), loft::double_accumulator{}) == status::ok);
   by_rows a, b;
@@ -202,8 +199,7 @@ int beyond_bound(Left const& left, Right const& right, by_cols const& fast) {
   return beyond;
 }
 
-template <class B>
-test::any_buffers<B> stored(by_rows const& x) {
+template <class B> test::any_buffers<B> stored(by_rows const& x) {
   test::any_buffers<B> q(x.rows(), x.cols());
   REQUIRE(loft::quantize(x, q.view(), loft::operand<B>{}) == status::ok);
   return q;

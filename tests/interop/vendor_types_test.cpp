@@ -15,8 +15,7 @@ namespace {
 using test::tally;
 
 // Every code, or for vectors many combinations, there and back.
-template <class V>
-void check_round_trip() {
+template <class V> void check_round_trip() {
   using format = loft::detail::vendor_format<V>;
   constexpr int count = loft::detail::vendor_count<V>;
   CAPTURE(sizeof(V));
@@ -80,41 +79,34 @@ namespace {
 using loft::overflow;
 
 // What CUDA makes of a source, by the name of the conversion.
-template <class F>
-constexpr auto fp8_kind = std::is_same_v<F, loft::e4m3> ? __NV_E4M3 : __NV_E5M2;
-template <class F>
-constexpr auto fp6_kind = std::is_same_v<F, loft::e2m3> ? __NV_E2M3 : __NV_E3M2;
+template <class F> constexpr auto fp8_kind = std::is_same_v<F, loft::e4m3> ? __NV_E4M3 : __NV_E5M2;
+template <class F> constexpr auto fp6_kind = std::is_same_v<F, loft::e2m3> ? __NV_E2M3 : __NV_E3M2;
 
-template <class T>
-auto raw(T x) {
+template <class T> auto raw(T x) {
   using vendor = std::conditional_t<std::is_same_v<T, loft::bf16_t>, __nv_bfloat16_raw, __half_raw>;
   return loft::bit_cast<vendor>(x);
 }
 
-template <class F, overflow O, class T>
-std::uint32_t cuda_fp8(T x) {
+template <class F, overflow O, class T> std::uint32_t cuda_fp8(T x) {
   constexpr auto saturate = O == overflow::saturate ? __NV_SATFINITE : __NV_NOSAT;
   if constexpr (std::is_same_v<T, float>) return __nv_cvt_float_to_fp8(x, saturate, fp8_kind<F>);
   else if constexpr (std::is_same_v<T, double>) return __nv_cvt_double_to_fp8(x, saturate, fp8_kind<F>);
   else if constexpr (std::is_same_v<T, loft::bf16_t>) return __nv_cvt_bfloat16raw_to_fp8(raw(x), saturate, fp8_kind<F>);
   else return __nv_cvt_halfraw_to_fp8(raw(x), saturate, fp8_kind<F>);
 }
-template <class F, class T>
-std::uint32_t cuda_fp6(T x, cudaRoundMode mode) {
+template <class F, class T> std::uint32_t cuda_fp6(T x, cudaRoundMode mode) {
   if constexpr (std::is_same_v<T, float>) return __nv_cvt_float_to_fp6(x, fp6_kind<F>, mode);
   else if constexpr (std::is_same_v<T, double>) return __nv_cvt_double_to_fp6(x, fp6_kind<F>, mode);
   else if constexpr (std::is_same_v<T, loft::bf16_t>) return __nv_cvt_bfloat16raw_to_fp6(raw(x), fp6_kind<F>, mode);
   else return __nv_cvt_halfraw_to_fp6(raw(x), fp6_kind<F>, mode);
 }
-template <class T>
-std::uint32_t cuda_fp4(T x, cudaRoundMode mode) {
+template <class T> std::uint32_t cuda_fp4(T x, cudaRoundMode mode) {
   if constexpr (std::is_same_v<T, float>) return __nv_cvt_float_to_fp4(x, __NV_E2M1, mode);
   else if constexpr (std::is_same_v<T, double>) return __nv_cvt_double_to_fp4(x, __NV_E2M1, mode);
   else if constexpr (std::is_same_v<T, loft::bf16_t>) return __nv_cvt_bfloat16raw_to_fp4(raw(x), __NV_E2M1, mode);
   else return __nv_cvt_halfraw_to_fp4(raw(x), __NV_E2M1, mode);
 }
-template <overflow O, class T>
-std::uint32_t cuda_e8m0(T x, cudaRoundMode mode) {
+template <overflow O, class T> std::uint32_t cuda_e8m0(T x, cudaRoundMode mode) {
   constexpr auto saturate = O == overflow::saturate ? __NV_SATFINITE : __NV_NOSAT;
   if constexpr (std::is_same_v<T, float>) return __nv_cvt_float_to_e8m0(x, saturate, mode);
   else if constexpr (std::is_same_v<T, double>) return __nv_cvt_double_to_e8m0(x, saturate, mode);
@@ -123,14 +115,12 @@ std::uint32_t cuda_e8m0(T x, cudaRoundMode mode) {
 
 // All values of the 16-bit formats; of float a stride over all bit patterns, and every code of the formats here and
 // every midpoint with its neighbours; of double likewise, without NaN, which is compared apart.
-template <class T>
-std::vector<T> all_of_16_bits() {
+template <class T> std::vector<T> all_of_16_bits() {
   std::vector<T> x;
   for (std::uint32_t bits = 0; bits < 0x10000; ++bits) x.push_back(T::from_bits(static_cast<std::uint16_t>(bits)));
   return x;
 }
-template <class T>
-void add_edges(std::vector<T>& x) {
+template <class T> void add_edges(std::vector<T>& x) {
   auto const edges = [&]<class F>(F) {
     std::uint32_t const codes = 1u << F::spec.bits();
     for (std::uint32_t c = 0; c + 1 < codes; ++c) {
@@ -168,8 +158,7 @@ std::vector<double> doubles() {
   return x;
 }
 
-template <class T>
-std::vector<T> const& sources() {
+template <class T> std::vector<T> const& sources() {
   static std::vector<T> const x = [] {
     if constexpr (std::is_same_v<T, float>) return floats();
     else if constexpr (std::is_same_v<T, double>) return doubles();
@@ -196,8 +185,7 @@ void check(Library library, Vendor vendor, Included included) {
   CHECK(count.compared > 10000);
 }
 
-template <class F, overflow O>
-void check_fp8() {
+template <class F, overflow O> void check_fp8() {
   auto const each = [](auto zero) {
     using source = decltype(zero);
     check<source>([](source x) { return loft::encode<F, O>(x); }, [](source x) { return cuda_fp8<F, O>(x); },
@@ -206,8 +194,7 @@ void check_fp8() {
   each(0.0f), each(0.0), each(loft::bf16_t{}), each(loft::fp16_t{});
 }
 
-template <class F, class Rounding, class Vendor>
-void check_small(Rounding rounding, Vendor vendor) {
+template <class F, class Rounding, class Vendor> void check_small(Rounding rounding, Vendor vendor) {
   auto const each = [&](auto zero) {
     using source = decltype(zero);
     check<source>([&](source x) { return loft::encode<F>(x, rounding); }, vendor, everything);
@@ -215,8 +202,7 @@ void check_small(Rounding rounding, Vendor vendor) {
   each(0.0f), each(0.0), each(loft::bf16_t{}), each(loft::fp16_t{});
 }
 
-template <class V>
-void check_decode(auto vendor) {
+template <class V> void check_decode(auto vendor) {
   using format = loft::detail::vendor_format<V>;
   tally count;
   for (std::uint32_t c = 0; c < 1u << format::spec.bits(); ++c) {

@@ -23,8 +23,7 @@ class wave {
   }
 
   /// Runs body(lane) in all lanes. True if all of them made the same exchanges.
-  template <class Body>
-  bool run(Body const& body) {
+  template <class Body> bool run(Body const& body) {
     std::vector<std::thread> threads;
     for (int lane = 0; lane < lanes_; ++lane)
       threads.emplace_back([this, lane, &body] {
@@ -63,8 +62,7 @@ class wave {
 };
 
 /// `Lanes` neighbours of an emulated wave: what device code takes for its group of lanes.
-template <int Lanes>
-struct group {
+template <int Lanes> struct group {
   static constexpr int size = Lanes;
   wave* lanes;
   int lane;

@@ -44,8 +44,7 @@ std::vector<std::uint32_t> loop(std::vector<std::uint32_t> const& words, std::si
   return result;
 }
 
-template <int Lanes>
-void check_trees(int width) {
+template <int Lanes> void check_trees(int width) {
   CAPTURE(Lanes);
   CAPTURE(width);
   auto const words = random_words(width);

@@ -121,8 +121,7 @@ void check_corrected(Rotation const& rotation = {}) {
   CHECK(control > 0);  // another seed
 }
 
-template <class Operand, int Count, int Lanes>
-void check(Operand const& how = {}) {
+template <class Operand, int Count, int Lanes> void check(Operand const& how = {}) {
   loft::tensor_scale t;
   if constexpr (loft::has_tensor_scale<typename Operand::format>)
     t = loft::tensor_scale_for<typename Operand::format>(50000.0f);
@@ -195,8 +194,7 @@ TEST_CASE("runs with random signs in lanes are those of one thread") {
 namespace {
 
 /// Runs that lanes hold together, longer than any block, against one thread.
-template <int Count, class Rotation>
-void check_runs(Rotation const& rotation) {
+template <int Count, class Rotation> void check_runs(Rotation const& rotation) {
   constexpr int size = Rotation::size, lanes = size / Count;
   CAPTURE(size);
   for (int width : {32, 64}) {

@@ -23,14 +23,12 @@ void check_mode(inputs<T> const& in, R rounding, oracle::rounding mode, oracle::
   CHECK(compare<F, overflow::saturate>(in, R{}, other, oracle::overflow::saturate).wrong > 0);
 }
 
-template <class F, class T>
-void check_nearest_and_directed(inputs<T> const& in) {
+template <class F, class T> void check_nearest_and_directed(inputs<T> const& in) {
   check_mode<F>(in, loft::nearest_even{}, oracle::rounding::nearest_even);
   check_mode<F>(in, loft::upward{}, oracle::rounding::upward);
 }
 
-template <class F, class T>
-void check_every_mode(inputs<T> const& in) {
+template <class F, class T> void check_every_mode(inputs<T> const& in) {
   check_nearest_and_directed<F>(in);
   check_mode<F>(in, loft::nearest_away{}, oracle::rounding::nearest_away);
   check_mode<F>(in, loft::nearest_upward{}, oracle::rounding::nearest_upward);

@@ -54,8 +54,7 @@ struct e3m3 {
 
 }  // namespace
 
-template <>
-inline constexpr oracle::format test::row_of<e3m3> = oracle::e3m3;
+template <> inline constexpr oracle::format test::row_of<e3m3> = oracle::e3m3;
 
 TEST_CASE("float to every format in every rounding and both overflow modes") {
   test::for_each_format([]<class F>(F, oracle::table const& table) {

@@ -16,8 +16,7 @@ using test::inputs;
 using test::tally;
 
 // All codes of a 16-bit format, as values of that format.
-template <class S>
-inputs<loft::minifloat<S>> minifloat_inputs(oracle::table const& table) {
+template <class S> inputs<loft::minifloat<S>> minifloat_inputs(oracle::table const& table) {
   inputs<loft::minifloat<S>> in;
   oracle::table const& source = test::table_of<S>();
   for (std::uint32_t c = 0; c < source.code_count; ++c) {
@@ -122,8 +121,7 @@ namespace {
 constexpr std::array<float, 12> samples{0.0f,     -0.0f,  0.1f,      -3.3f,
                                         5.0f,     447.0f, 1e-6f,     -1e-40f,
                                         65519.0f, 3e38f,  -61440.0f, std::numeric_limits<float>::infinity()};
-template <class F, class R>
-constexpr auto encode_samples(std::array<float, 12> const& x, R rounding) {
+template <class F, class R> constexpr auto encode_samples(std::array<float, 12> const& x, R rounding) {
   std::array<loft::code<F>, 12> codes{};
   for (std::size_t i = 0; i < x.size(); ++i) codes[i] = loft::encode<F, overflow::special>(x[i], rounding, i);
   return codes;

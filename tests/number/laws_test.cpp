@@ -17,17 +17,12 @@ namespace {
 
 using loft::overflow;
 
-template <class F>
-constexpr bool is_wide = F::spec.bits() > 16;  // too many codes to visit all
+template <class F> constexpr bool is_wide = F::spec.bits() > 16;  // too many codes to visit all
 
 // Formats whose least code of two's complement, -2^n, stays unused: symmetric integers.
-template <class F>
-bool is_unused(std::uint32_t code) {
-  return F::spec.twos_complement && code == F::spec.sign_mask();
-}
+template <class F> bool is_unused(std::uint32_t code) { return F::spec.twos_complement && code == F::spec.sign_mask(); }
 
-template <class F, class Function>
-void for_each_finite_code(Function f) {
+template <class F, class Function> void for_each_finite_code(Function f) {
   constexpr std::uint64_t count = std::uint64_t{1} << F::spec.bits();
   for (std::uint64_t c = 0; c < count; c += is_wide<F> ? 9973 : 1) {
     float const value = loft::decode<F>(static_cast<loft::code<F>>(c));
@@ -36,8 +31,7 @@ void for_each_finite_code(Function f) {
 }
 
 // Values next to each other, ascending. A wide format gives a sample of its codes, each with the code after it.
-template <class F>
-std::vector<std::pair<double, double>> neighbours() {
+template <class F> std::vector<std::pair<double, double>> neighbours() {
   std::vector<std::pair<double, double>> result;
   if constexpr (is_wide<F>) {
     for (std::uint32_t c = 0; c + 1 <= F::spec.max_code(); c += 99991) {
@@ -57,8 +51,7 @@ std::vector<std::pair<double, double>> neighbours() {
 }
 
 // Both ends, the quarters, and the neighbours of ends and middle; ascending.
-template <class T>
-std::vector<T> points_in(double low, double high) {
+template <class T> std::vector<T> points_in(double low, double high) {
   auto const at = [&](double part) { return static_cast<T>(low + (high - low) * part); };
   T const a = at(0), b = at(1), middle = at(0.5);
   std::vector<T> points{a,      std::nextafter(a, b),      at(0.25), std::nextafter(middle, a),
@@ -69,8 +62,7 @@ std::vector<T> points_in(double low, double high) {
 }
 
 // The value of x in F.
-template <class F, class R, class T>
-double rounded(T x, R rounding) {
+template <class F, class R, class T> double rounded(T x, R rounding) {
   return static_cast<double>(loft::decode<F>(loft::encode<F>(x, rounding)));
 }
 
@@ -79,8 +71,7 @@ struct violations {
   std::int64_t checked = 0, bracket = 0, half_gap = 0, order = 0, sign = 0, below = 0, above = 0, shrunk = 0, grown = 0;
 };
 
-template <class F, class T, class R, class Mirrored>
-violations look_at(R rounding, Mirrored mirrored) {
+template <class F, class T, class R, class Mirrored> violations look_at(R rounding, Mirrored mirrored) {
   violations v;
   double last = -std::numeric_limits<double>::infinity();
   for (auto const& [low, high] : neighbours<F>()) {
@@ -103,8 +94,7 @@ violations look_at(R rounding, Mirrored mirrored) {
 
 // The mirror image of nearest_upward.
 struct nearest_downward {
-  template <class W>
-  constexpr bool up(std::uint32_t, W fraction, bool negative, std::uint64_t) const {
+  template <class W> constexpr bool up(std::uint32_t, W fraction, bool negative, std::uint64_t) const {
     return fraction > loft::detail::half<W> - (negative ? 1u : 0u);
   }
 };
@@ -113,8 +103,7 @@ struct all_violations {
   violations nearest, ties_away, ties_upward, zero, away, up, down, odd, drawn, cut, mirrored_wrongly;
 };
 
-template <class F, class T>
-all_violations look_at_all() {
+template <class F, class T> all_violations look_at_all() {
   using namespace loft;
   return {look_at<F, T>(nearest_even{}, nearest_even{}),
           look_at<F, T>(nearest_away{}, nearest_away{}),
@@ -219,8 +208,7 @@ struct limits_of_format {
   int digits, min_exponent, max_exponent;
 };
 
-template <class F>
-limits_of_format look_at_limits() {
+template <class F> limits_of_format look_at_limits() {
   using limits = std::numeric_limits<loft::minifloat<F>>;
   auto const value = [](loft::minifloat<F> x) { return static_cast<double>(x); };
   limits_of_format f{{}, false, false, !requires {F::spec.exponent_bits;

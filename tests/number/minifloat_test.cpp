@@ -13,8 +13,7 @@ namespace {
 using oracle::rounding;
 
 /// Calls f(a, b) with pairs of codes: all of them, or, for 16 bits, a million neighbours and others.
-template <class F, class Function>
-void for_pairs(Function&& f) {
+template <class F, class Function> void for_pairs(Function&& f) {
   constexpr std::uint32_t codes = 1u << F::spec.bits();
   if constexpr (codes <= 256) {
     for (std::uint32_t a = 0; a < codes; ++a)
@@ -30,8 +29,7 @@ void for_pairs(Function&& f) {
 
 // Sums and products of two codes are exact in double where no rounding to F depends on more; a quotient of numbers of
 // p bits that is rounded to 53 >= 2 p + 2 bits first rounds to p bits as the exact one does.
-template <class F>
-void check_arithmetic(oracle::table const& table) {
+template <class F> void check_arithmetic(oracle::table const& table) {
   using number = loft::minifloat<F>;
   test::tally count, control;
   for_pairs<F>([&](std::uint32_t a, std::uint32_t b) {
@@ -54,8 +52,7 @@ void check_arithmetic(oracle::table const& table) {
   CHECK(control.wrong > 0);
 }
 
-template <class F>
-int wrong_comparisons(oracle::table const& table) {
+template <class F> int wrong_comparisons(oracle::table const& table) {
   using number = loft::minifloat<F>;
   int wrong = 0;
   for_pairs<F>([&](std::uint32_t a, std::uint32_t b) {

@@ -45,8 +45,7 @@ static_assert(library_philox(philox_answers[5]) == philox_answers[5].result);
 
 constexpr std::uint64_t seeds[][2] = {{0, 0}, {1, 0}, {0, 1}, {0x0123456789abcdef, 0xfedcba9876543210}, {~0ull, ~0ull}};
 
-template <int Bits, class G = loft::philox4x32<10>>
-void check_random_bits(int rounds = 10) {
+template <int Bits, class G = loft::philox4x32<10>> void check_random_bits(int rounds = 10) {
   CAPTURE(Bits);
   tally count, shifted;
   auto const check = [&](std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
@@ -86,8 +85,7 @@ test::inputs<double> values_for(oracle::table const& table, int how_many) {
   return in;
 }
 
-template <int Bits, class F>
-void check_words(oracle::table const& table) {
+template <int Bits, class F> void check_words(oracle::table const& table) {
   CAPTURE(Bits);
   test::inputs<double> const in = values_for(table, 400);
   tally centred, truncated, swapped, as_float;
@@ -117,8 +115,7 @@ void check_words(oracle::table const& table) {
 }
 
 // What encode with an index does is encode with the word of that index.
-template <int Bits, class F>
-void check_index(oracle::table const& table) {
+template <int Bits, class F> void check_index(oracle::table const& table) {
   CAPTURE(Bits);
   test::inputs<double> const in = values_for(table, 500);
   tally library, reference, truncated, other_seed;
@@ -182,8 +179,7 @@ std::string golden_words_of_oracle() {
   return text;
 }
 
-template <class F, int Bits>
-std::string golden_of_library() {
+template <class F, int Bits> std::string golden_of_library() {
   std::string const name = test::row_of<F>.name;
   int const digits = sizeof(loft::code<F>) * 2;
   using loft::stochastic, loft::truncated_stochastic;
@@ -196,8 +192,7 @@ std::string golden_of_library() {
          });
 }
 
-template <class F, int Bits>
-std::string golden_of_oracle() {
+template <class F, int Bits> std::string golden_of_oracle() {
   oracle::table const& table = test::table_of<F>();
   auto const with = [&](oracle::rounding r) {
     return [&table, r](float x, std::uint64_t i) {

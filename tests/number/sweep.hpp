@@ -60,14 +60,12 @@ inline oracle::place tapered_place(double x) {
 }
 
 // What a sweep asks about a format: its table, the place of a value, and the code as the table counts it.
-template <class F>
-struct subject {
+template <class F> struct subject {
   oracle::table const& table = table_of<F>();
   [[nodiscard]] oracle::place place(double x) const { return place_of(x, table.row, table.max_code); }
   [[nodiscard]] std::uint32_t counted(std::uint32_t code) const { return code; }
 };
-template <>
-struct subject<loft::hifloat8> {
+template <> struct subject<loft::hifloat8> {
   oracle::table table{tapered_row};
   std::uint32_t counts[256];
 
@@ -83,8 +81,7 @@ struct subject<loft::hifloat8> {
 };
 
 // f(rounding, the oracle's name for it, its random word) for each rounding that a sweep tries; `word`: random bits.
-template <class Function>
-[[gnu::always_inline]] inline void for_each_rounding(std::uint32_t word, Function const& f) {
+template <class Function> [[gnu::always_inline]] inline void for_each_rounding(std::uint32_t word, Function const& f) {
   using oracle::rounding;
   f(loft::nearest_even{}, rounding::nearest_even, oracle::draw{});
   f(loft::nearest_away{}, rounding::nearest_away, oracle::draw{});
@@ -103,8 +100,7 @@ struct slice {
   std::uint64_t first = 0, step = 1;
 };
 
-template <class F>
-struct sweep {
+template <class F> struct sweep {
   subject<F> const about{};
   slice const part;
   tally same{}, control{};
@@ -112,8 +108,7 @@ struct sweep {
   explicit sweep(slice s) : part{s} { run(); }
 
  private:
-  template <class R>
-  void both(float x, oracle::place p, R rounding, oracle::rounding mode, oracle::draw draw) {
+  template <class R> void both(float x, oracle::place p, R rounding, oracle::rounding mode, oracle::draw draw) {
     double const value = static_cast<double>(x);
     same.add(value, about.counted(loft::encode<F, loft::overflow::saturate>(x, rounding)),
              about.table.encode(value, p, mode, oracle::overflow::saturate, draw));
@@ -139,8 +134,7 @@ struct sweep {
 
 // As sweep, for many floats: under one rounding and one random word the reference is a step function of the magnitude.
 // A bisection finds where it steps, and between two steps every float has to give one code.
-template <class F>
-struct stepped_sweep {
+template <class F> struct stepped_sweep {
   subject<F> const about{};
   slice const part;
   std::int64_t compared = 0;
@@ -196,8 +190,7 @@ struct stepped_sweep {
   }
 };
 
-template <class F>
-void check_sweep(slice part) {
+template <class F> void check_sweep(slice part) {
   sweep<F> const done{part};
   INFO(done.about.table.name());
   CHECK_MESSAGE(done.same.wrong == 0, done.same.first());
@@ -206,8 +199,7 @@ void check_sweep(slice part) {
 }
 
 // Formats as fine as floats have a step at every one of them: there the plain sweep is as good.
-template <class F>
-void check_stepped_sweep(slice part) {
+template <class F> void check_stepped_sweep(slice part) {
   if constexpr (std::is_same_v<F, loft::fp32>) {
     check_sweep<F>(part);
   } else {

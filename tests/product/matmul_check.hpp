@@ -95,8 +95,7 @@ struct totals {
   errors in_double, in_float, promoted, coarse;
 };
 
-template <class B1, class B2>
-void add_pair(totals& t) {
+template <class B1, class B2> void add_pair(totals& t) {
   for (extents const s : products) {
     for (content const kind : {content::ordinary, content::mixed_sizes, content::specials, content::zeros,
                                content::wide, content::subnormals, content::huge}) {
@@ -124,8 +123,7 @@ void add_pair(totals& t) {
 }
 
 // Every accumulator sums in the stated order, within the stated bound: B by itself, and on either side of others.
-template <class B>
-void check_format() {
+template <class B> void check_format() {
   CAPTURE(B::element::spec.bits());
   CAPTURE(B::shape.rows);
   CAPTURE(B::shape.cols);

@@ -25,8 +25,7 @@ std::int64_t in_integers(operand_values const& a, std::int64_t i, operand_values
 }
 
 // The number of results of the double accumulator that are not the exact product, rounded once.
-template <class B1, class B2>
-int inexact(content kind) {
+template <class B1, class B2> int inexact(content kind) {
   auto left = quantized<B1>(kind, 19, 200);
   auto right = quantized<B2>(kind, 37, 200);
   operand_values const a = operand_of(left, 19, 200), b = operand_of(right, 37, 200);

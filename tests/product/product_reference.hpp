@@ -24,14 +24,12 @@ struct operand_values {
   [[nodiscard]] double value(std::int64_t r, std::int64_t c) const { return element[at(r, c)] * factor[at(r, c)]; }
 };
 
-template <class B>
-int factor_cols_of() {
+template <class B> int factor_cols_of() {
   if constexpr (requires { B::factor_cols; }) return B::factor_cols;
   else return B::shape.cols;
 }
 
-template <class F>
-double decoded_scale(std::uint32_t code) {
+template <class F> double decoded_scale(std::uint32_t code) {
   if constexpr (std::is_same_v<F, loft::fp32>) return static_cast<double>(float_of(code));
   else return table_of<F>().decode(code);
 }
@@ -57,8 +55,7 @@ void take_apart(std::uint32_t code, S const& scale, int col, double& element, do
   }
 }
 
-template <class B>
-operand_values operand_of(any_buffers<B> const& q, std::int64_t rows, std::int64_t cols) {
+template <class B> operand_values operand_of(any_buffers<B> const& q, std::int64_t rows, std::int64_t cols) {
   auto const size = static_cast<std::size_t>(rows * cols);
   operand_values result{rows, cols, factor_cols_of<B>(), std::vector<double>(size), std::vector<double>(size)};
   for (std::int64_t r = 0; r < rows; ++r)

@@ -23,12 +23,8 @@ using loft::hadamard;
 using loft::random_hadamard;
 using loft::signed_hadamard;
 
-template <int... N>
-struct orders {
-  template <class F>
-  static void for_each(F&& f) {
-    (f(std::integral_constant<int, N>{}), ...);
-  }
+template <int... N> struct orders {
+  template <class F> static void for_each(F&& f) { (f(std::integral_constant<int, N>{}), ...); }
 };
 using all_orders = orders<1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096,  // Sylvester's
                           12, 24, 48, 96, 192, 384, 768, 1536, 3072,                // 12 times a power of two
@@ -99,8 +95,7 @@ double dot(std::vector<float> const& a, std::vector<float> const& b) {
 }
 
 // The result as the documentation states it, every operation on its own.
-template <int N>
-std::vector<float> in_stated_order(std::vector<float> x, bool inverse) {
+template <int N> std::vector<float> in_stated_order(std::vector<float> x, bool inverse) {
   int const outer = outer_of(N), inner = N / outer;
   auto const at = [](int i) { return static_cast<std::size_t>(i); };
   for (int distance = 1; distance < inner; distance *= 2)
@@ -305,8 +300,7 @@ struct one_of_three {
 static_assert(loft::ThreadTeam<alone> && loft::ThreadTeam<one_of_three>);
 
 // Lanes that hold whole runs, and teams of threads, against one thread.
-template <class Rotation>
-void check_lane_and_team(Rotation const& rotation) {
+template <class Rotation> void check_lane_and_team(Rotation const& rotation) {
   constexpr int n = Rotation::size, count = 2 * n;
   auto const x = fractions(count, 23 + n);
   for (bool const inverse : {false, true}) {

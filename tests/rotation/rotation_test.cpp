@@ -55,8 +55,7 @@ double largest_difference(std::vector<double> const& a, std::vector<double> cons
 
 // Integers up to 1000 keep every sum exact, so that one rounding is left: the product with 1/sqrt(n), itself rounded
 // unless n is a power of four. There the result is exact.
-template <int N, class Rotation>
-void check_forward(Rotation rotation, std::uint64_t signs) {
+template <int N, class Rotation> void check_forward(Rotation rotation, std::uint64_t signs) {
   CAPTURE(N);
   static_assert(loft::Rotation<Rotation> && Rotation::size == N);
   for (std::uint64_t seed = 1; seed <= 20; ++seed) {
@@ -73,8 +72,7 @@ void check_forward(Rotation rotation, std::uint64_t signs) {
   }
 }
 
-template <int N>
-void check_size() {
+template <int N> void check_size() {
   check_forward<N>(loft::hadamard<N>{}, 0);
   check_forward<N>(loft::signed_hadamard<N>{}, 0);
   check_forward<N>(loft::signed_hadamard<N>{0x9e3779b97f4a7c15}, 0x9e3779b97f4a7c15);

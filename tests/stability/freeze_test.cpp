@@ -18,8 +18,7 @@ using loft::update_counts;
 constexpr double infinite = std::numeric_limits<double>::infinity();
 constexpr float not_a_number = std::numeric_limits<float>::quiet_NaN();
 
-template <class F>
-update_counts count_one(double weight, double update) {
+template <class F> update_counts count_one(double weight, double update) {
   auto const w = static_cast<float>(weight), u = static_cast<float>(update);
   return loft::count_updates<F>(&w, &u, 1);
 }
@@ -36,8 +35,7 @@ double gap_of(oracle::table const& t, std::uint32_t m, bool towards_zero) {
 }
 
 // Weights in F and updates around half a gap, over many binades.
-template <class F>
-struct sample {
+template <class F> struct sample {
   std::vector<loft::minifloat<F>> weights;
   std::vector<float> updates;
   std::vector<double> in_gaps;  // |update| / gap

@@ -40,8 +40,7 @@ inline std::uint64_t hash_of_norms() {
   return hash;
 }
 
-template <class Controller>
-std::uint64_t hash_of_steps(Controller const& controller) {
+template <class Controller> std::uint64_t hash_of_steps(Controller const& controller) {
   std::vector<loft::gnmr_unit> units(20);
   std::vector<double> norms(20);
   std::uint64_t hash = controller.hash(), random = 1;

@@ -26,15 +26,13 @@ doubles norms_at(std::size_t step, std::size_t count) {
   return norms;
 }
 
-template <class Controller>
-units after(Controller const& c, std::size_t steps, std::size_t count = 6) {
+template <class Controller> units after(Controller const& c, std::size_t steps, std::size_t count = 6) {
   units u(count);
   for (std::size_t t = 0; t < steps; ++t) (void)c.step(u, norms_at(t, count), ignore);
   return u;
 }
 
-template <class Controller>
-bytes saved(Controller const& c, units const& u) {
+template <class Controller> bytes saved(Controller const& c, units const& u) {
   bytes out(static_cast<std::size_t>(loft::state_bytes(static_cast<std::int64_t>(u.size()))));
   REQUIRE(c.save(u, out) == status::ok);
   return out;

@@ -23,8 +23,7 @@ gnmr_options options_of(reference_options const& o) {
 }
 
 // Calls f with the controller that the options describe.
-template <class Function>
-auto with_controller(reference_options const& o, Function f) {
+template <class Function> auto with_controller(reference_options const& o, Function f) {
   gnmr_options const options = options_of(o);
   loft::exponential const exponential{o.rate};
   loft::windowed const windows{static_cast<std::int64_t>(o.length)};

@@ -40,8 +40,7 @@ double sum_of_squares(std::vector<double> const& squares) {
   return tree(accumulators);
 }
 
-template <class T>
-norm_partial reference(std::vector<T> const& values) {
+template <class T> norm_partial reference(std::vector<T> const& values) {
   std::vector<double> squares;
   norm_partial result;
   for (T const& x : values) {
@@ -53,14 +52,12 @@ norm_partial reference(std::vector<T> const& values) {
   return result;
 }
 
-template <class T>
-norm_partial partial_of(std::vector<T> const& values) {
+template <class T> norm_partial partial_of(std::vector<T> const& values) {
   return loft::partial_norm(values.data(), static_cast<std::int64_t>(values.size()));
 }
 
 // Magnitudes over forty binades, both signs, a few zeros.
-template <class T>
-std::vector<T> random_values(std::size_t count, std::uint64_t seed) {
+template <class T> std::vector<T> random_values(std::size_t count, std::uint64_t seed) {
   std::mt19937_64 random{seed};
   std::vector<T> values;
   for (std::size_t i = 0; i < count; ++i) {

@@ -33,8 +33,7 @@ class guarded_bytes {
 
 inline std::int64_t blocks_in(std::int64_t extent, int size) { return (extent + size - 1) / size; }
 
-template <class B, class Layout = loft::row_major>
-class any_buffers {
+template <class B, class Layout = loft::row_major> class any_buffers {
  public:
   using scale_code = loft::code<typename B::scale>;
   static constexpr int bits = B::element::spec.bits();

@@ -33,8 +33,7 @@ long differing(std::vector<T> const& got, std::vector<float> const& floats, bool
   return count;
 }
 
-template <class O, class T>
-void check(O const& how) {
+template <class O, class T> void check(O const& how) {
   std::vector<float> const x = random_values();
   std::vector<float> floats(x.size());
   matrix_view<float const> const in{x.data(), rows, cols};

@@ -42,8 +42,7 @@ using tiles = loft::square<loft::nvfp4, 16>;
 using plain_tiles = loft::operand<tiles>;
 
 /// One input and all outputs that calls write, poisoned.
-template <class B>
-struct fixture {
+template <class B> struct fixture {
   std::vector<float> x = std::vector<float>(rows * cols, 1.5f), y = std::vector<float>(4 * rows * cols, poison);
   any_buffers<B> q{rows, cols};
   float amax = poison;
@@ -59,8 +58,7 @@ struct fixture {
 struct refusals {
   std::set<status> seen;
 
-  template <class B>
-  void expect(status wanted, fixture<B>& f, std::function<status(fixture<B>&)> const& call) {
+  template <class B> void expect(status wanted, fixture<B>& f, std::function<status(fixture<B>&)> const& call) {
     status const got = call(f);
     CAPTURE(loft::message(wanted));
     CAPTURE(loft::message(got));

@@ -20,8 +20,7 @@ using loft::signed_hadamard;
 using loft::status;
 
 /// A quantized tensor with its memory, which a test may poison.
-template <class B>
-struct tensor {
+template <class B> struct tensor {
   std::vector<std::uint8_t> codes;
   std::vector<loft::code<typename B::scale>> scales;
   float scale = 0;
@@ -56,12 +55,10 @@ bool same_bits(std::vector<float> const& a, std::vector<float> const& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof a[0]) == 0;
 }
 
-template <class B, class Rotation>
-using with = loft::operand<B, loft::default_rule<B>, loft::stochastic<8>, Rotation>;
+template <class B, class Rotation> using with = loft::operand<B, loft::default_rule<B>, loft::stochastic<8>, Rotation>;
 
 /// What is expected: the runs rotated one by one, then the same operand without a rotation; and back.
-template <class B, class Rotation>
-struct expected {
+template <class B, class Rotation> struct expected {
   tensor<B> quantized;
   std::vector<float> back;
   float amax = 0;
@@ -78,8 +75,7 @@ struct expected {
   }
 };
 
-template <class T>
-std::vector<T> transpose(std::vector<T> const& x, std::int64_t rows, std::int64_t cols) {
+template <class T> std::vector<T> transpose(std::vector<T> const& x, std::int64_t rows, std::int64_t cols) {
   std::vector<T> y(x.size());
   for (std::int64_t r = 0; r < rows; ++r)
     for (std::int64_t c = 0; c < cols; ++c)
@@ -87,8 +83,7 @@ std::vector<T> transpose(std::vector<T> const& x, std::int64_t rows, std::int64_
   return y;
 }
 
-template <class B, class Rotation>
-void check(std::int64_t rows, std::int64_t runs, Rotation const& rotation) {
+template <class B, class Rotation> void check(std::int64_t rows, std::int64_t runs, Rotation const& rotation) {
   std::int64_t const cols = runs * Rotation::size;
   CAPTURE(Rotation::size);
   CAPTURE(rows);
@@ -129,8 +124,7 @@ void check(std::int64_t rows, std::int64_t runs, Rotation const& rotation) {
 }
 
 /// Runs shorter than a block, across blocks, and longer; ragged blocks and bands of rows.
-template <class B>
-void check_all() {
+template <class B> void check_all() {
   check<B>(3, 7, hadamard<12>{});
   check<B>(37, 5, random_hadamard<20>{5, 6});
   check<B>(2, 3, signed_hadamard<28>{0x9a5c'1234'5678'9abc});

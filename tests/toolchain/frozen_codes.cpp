@@ -8,8 +8,7 @@
 namespace {
 
 // Floats whose encode and decode are compared with their forms for vectors, by bits.
-template <class F>
-long lane_mismatches() {
+template <class F> long lane_mismatches() {
   long count = 0;
   if constexpr (loft::detail::has_float_layout<F> && F::spec.has_zero && F::spec.is_signed &&
                 F::spec.mantissa_bits < 23) {

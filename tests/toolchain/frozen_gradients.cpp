@@ -38,8 +38,7 @@ struct check {
   char const* what;
   std::uint64_t frozen;
   int failures = 0;
-  template <class Job>
-  void operator()(Job job) {
+  template <class Job> void operator()(Job job) {
     std::vector<float> const x = values(1);
     std::vector<float> y = values(2);
     hash h;
@@ -52,22 +51,19 @@ struct check {
   }
 };
 
-template <class Operand>
-int estimated(char const* what, std::uint64_t frozen) {
+template <class Operand> int estimated(char const* what, std::uint64_t frozen) {
   check c{what, frozen};
   c([](auto const& x, auto& y, hash&) {
     return loft::estimate_gradient(out(y), in(x), Operand{}, loft::differentiable_estimator{});
   });
   return c.failures;
 }
-template <class Decorated>
-int fake(char const* what, std::uint64_t frozen) {
+template <class Decorated> int fake(char const* what, std::uint64_t frozen) {
   check c{what, frozen};
   c([](auto const& x, auto& y, hash&) { return loft::fake_quantize(in(x), out(y), Decorated{}); });
   return c.failures;
 }
-template <class B, loft::moment_storage S, class R>
-int moments(char const* what, std::uint64_t frozen) {
+template <class B, loft::moment_storage S, class R> int moments(char const* what, std::uint64_t frozen) {
   check c{what, frozen};
   c([](auto const& x, auto& y, hash& h) {
     std::vector<std::uint8_t> codes(size / 2), scales(size / 16);

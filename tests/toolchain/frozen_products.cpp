@@ -30,8 +30,7 @@ std::vector<float> noise(std::int64_t count, std::uint64_t state) {
   return values;
 }
 
-template <class B>
-struct tensor {
+template <class B> struct tensor {
   std::vector<std::uint8_t> codes;
   std::vector<loft::code<typename B::scale>> scales;
   float scale = 1;
@@ -63,8 +62,7 @@ void add_product(hash& bits, Left const& left, Right const& right, A const& how)
   for (float const x : out) bits.add(x);
 }
 
-template <class Left, class Right>
-void add_accumulators(hash& bits, Left const& left, Right const& right) {
+template <class Left, class Right> void add_accumulators(hash& bits, Left const& left, Right const& right) {
   add_product(bits, left, right, loft::float_accumulator{});
   add_product(bits, left, right, loft::double_accumulator{});
   add_product(bits, left, right, loft::chunked_accumulator<loft::bf16, 8, loft::fp32>{});

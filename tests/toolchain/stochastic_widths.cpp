@@ -7,8 +7,7 @@
 
 namespace {
 
-template <class R>
-int quantized(R rounding) {
+template <class R> int quantized(R rounding) {
   float const values[32] = {1.1f, -2.3f, 5.9f, 0.2f};
   auto const block =
       loft::quantize_block(values, 32, loft::operand<loft::mxfp4, loft::ocp_floor, R>{.rounding = rounding});
@@ -18,8 +17,7 @@ int quantized(R rounding) {
   return differing;
 }
 
-template <int Bits>
-int both() {
+template <int Bits> int both() {
   return quantized(loft::stochastic<Bits>{1, 2}) + quantized(loft::truncated_stochastic<Bits>{1, 2});
 }
 

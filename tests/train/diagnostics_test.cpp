@@ -18,8 +18,7 @@ using formats_under_test = std::tuple<loft::mxfp4, loft::mxfp8_e4m3, loft::mxfp8
                                       loft::square<loft::mxfp4, 32>, loft::square<loft::nvfp4, 16>>;
 
 // A quantized tensor with its decoded floats.
-template <class B, class Operand = loft::operand<B>>
-struct quantized {
+template <class B, class Operand = loft::operand<B>> struct quantized {
   shape s;
   Operand how;
   buffers<B> codes;
@@ -34,8 +33,7 @@ struct quantized {
 };
 
 // The same sums by a loop over elements: the table of the oracle says which code is the largest.
-template <class B>
-struct expectation {
+template <class B> struct expectation {
   loft::element_counts counts;
   loft::error_parts parts;
   loft::signal_and_noise energies;

@@ -33,8 +33,7 @@ bool is_rounded(float got, double exact) {
   return got == static_cast<float>(exact * (1 + 2e-10)) || got == static_cast<float>(exact * (1 - 2e-10));
 }
 
-template <class F>
-std::vector<double> magnitudes() {
+template <class F> std::vector<double> magnitudes() {
   std::vector<double> values;
   if constexpr (std::is_same_v<F, loft::hifloat8>) {
     for (std::uint32_t c = 0; c < 128; ++c)
@@ -67,17 +66,12 @@ std::vector<float> places(std::vector<double> const& values) {
 
 // Gives the gradient the value that the rounding saw: for IF4 in units of its element.
 struct seen_value {
-  template <loft::Format F>
-  constexpr float factor(float x) const noexcept {
-    return x;
-  }
+  template <loft::Format F> constexpr float factor(float x) const noexcept { return x; }
 };
 // The code that a value would get.
-template <class R>
-struct seen_code {
+template <class R> struct seen_code {
   R rounding{};
-  template <loft::Format F>
-  constexpr float factor(float x) const noexcept {
+  template <loft::Format F> constexpr float factor(float x) const noexcept {
     return static_cast<float>(loft::encode<F>(x, rounding));
   }
 };

@@ -24,8 +24,7 @@ namespace {
 // Runs of up to 128 along the summed dimension, and whole tiles of 32 rows.
 constexpr int rows = 32, depth = 128, shown_rows = 8, seeds = LOFT_BIAS_SEEDS;
 
-template <class O>
-constexpr bool is_random(O const& how) {
+template <class O> constexpr bool is_random(O const& how) {
   constexpr bool rounds = requires { how.rounding.seed; }
   , scales = requires { how.rule.seed; }
   , rotates = requires { how.rotation.seed; };
@@ -34,16 +33,14 @@ constexpr bool is_random(O const& how) {
   else return rounds || scales || rotates;
 }
 
-template <class O>
-std::vector<float> quantized(std::vector<float> values, O const& how) {
+template <class O> std::vector<float> quantized(std::vector<float> values, O const& how) {
   matrix_view<float> const view{values.data(), rows, depth, depth};
   REQUIRE(fake_quantize(view, view, how) == status::ok);
   return values;
 }
 
 /// What the mean of an operand should be: the values, or what was stored of them, before anything random.
-template <class O>
-std::vector<float> expected(std::vector<float> const& values, O const& how) {
+template <class O> std::vector<float> expected(std::vector<float> const& values, O const& how) {
   if constexpr (requires { how.then; }) return quantized(values, stored<decltype(how.first)>{how.first});
   else return is_random(how) ? values : quantized(values, how);
 }
@@ -70,8 +67,7 @@ struct bias {
 };
 
 /// A deterministic operand counts as what it is quantized to: the noise that is asked about is that of the random one.
-template <class P>
-bias measure(P const& product) {
+template <class P> bias measure(P const& product) {
   auto const x = normal_values(rows * depth, 1), w = normal_values(rows * depth, 2);
   auto const exact = multiply(expected(x, product.left), expected(w, product.right));
   double power = 0;

@@ -21,8 +21,7 @@ namespace {
 
 // ---- what an operand is, in words ----
 
-template <class B>
-std::string text_of_format() {
+template <class B> std::string text_of_format() {
   std::string element = "?", scale = "?";
   auto const name = [&]<class F>(F) -> std::string {
     if constexpr (std::is_same_v<F, e2m1>) return "e2m1";
@@ -43,8 +42,7 @@ std::string text_of_format() {
   return element + "/" + scale + " " + std::to_string(B::shape.rows) + "x" + std::to_string(B::shape.cols);
 }
 
-template <class R>
-std::string text_of_rule(R const& rule) {
+template <class R> std::string text_of_rule(R const& rule) {
   std::string text = "?";
   if constexpr (std::is_same_v<R, ocp_floor>) text = "floor";
   else if constexpr (std::is_same_v<R, even_scale>) text = "even";
@@ -63,8 +61,7 @@ std::string text_of_rule(R const& rule) {
   return text;
 }
 
-template <class R>
-std::string text_of_rounding(R const&) {
+template <class R> std::string text_of_rounding(R const&) {
   if constexpr (std::is_same_v<R, nearest_even>) return "even";
   else if constexpr (std::is_same_v<R, nearest_away>) return "away";
   else if constexpr (std::is_same_v<R, nearest_upward>) return "upward";
@@ -72,24 +69,16 @@ std::string text_of_rounding(R const&) {
   else return "?";
 }
 
-template <int N>
-std::string text_of_rotation(hadamard<N> const&) {
-  return ", H" + std::to_string(N);
-}
-template <int N>
-std::string text_of_rotation(signed_hadamard<N> const& r) {
+template <int N> std::string text_of_rotation(hadamard<N> const&) { return ", H" + std::to_string(N); }
+template <int N> std::string text_of_rotation(signed_hadamard<N> const& r) {
   std::string signs;
   for (int i = 0; i < N; ++i) signs += (r.signs >> i & 1) != 0 ? '-' : '+';
   return ", H" + std::to_string(N) + " " + signs;
 }
-template <int N>
-std::string text_of_rotation(random_hadamard<N> const&) {
-  return ", random H" + std::to_string(N);
-}
+template <int N> std::string text_of_rotation(random_hadamard<N> const&) { return ", random H" + std::to_string(N); }
 std::string text_of_rotation(no_rotation const&) { return ""; }
 
-template <class O>
-std::string text_of(O const& how) {
+template <class O> std::string text_of(O const& how) {
   if constexpr (std::is_same_v<O, none>) return "-";
   else if constexpr (std::is_same_v<O, cast<bf16>>) return "bf16";
   else if constexpr (requires { how.then; }) return "stored {" + text_of(how.first) + "} " + text_of(how.then);
@@ -101,8 +90,7 @@ std::string text_of(O const& how) {
 }
 
 /// The six operands, one a line.
-template <class R>
-std::vector<std::string> text_of_recipe(R const& r) {
+template <class R> std::vector<std::string> text_of_recipe(R const& r) {
   return {text_of(r.fprop.left),  text_of(r.fprop.right), text_of(r.dgrad.left),
           text_of(r.dgrad.right), text_of(r.wgrad.left),  text_of(r.wgrad.right)};
 }
@@ -110,8 +98,7 @@ std::vector<std::string> text_of_recipe(R const& r) {
 std::vector<std::string> alike(std::string const& text) { return std::vector<std::string>(6, text); }
 
 /// Who stays out: shares at either end, roles, and what they take.
-template <class Main, class Safe>
-std::string text_of_exceptions(plan<Main, Safe> const& p) {
+template <class Main, class Safe> std::string text_of_exceptions(plan<Main, Safe> const& p) {
   auto const& e = p.except;
   std::string text;
   if (e.first != 0 || e.last != 0)
@@ -192,8 +179,7 @@ std::map<std::string, std::string> const published_exceptions{
 };
 
 /// What recipe a layer gets, in a word.
-template <class Plan>
-std::string choice(Plan const& plan, layer_place at, double progress = 0) {
+template <class Plan> std::string choice(Plan const& plan, layer_place at, double progress = 0) {
   return plan.visit(at, progress, [](auto const& r) {
     using given = std::remove_cvref_t<decltype(r)>;
     if constexpr (std::is_same_v<given, recipe<>>) return "none";
@@ -205,8 +191,7 @@ std::string choice(Plan const& plan, layer_place at, double progress = 0) {
 
 constexpr int rows = 32, cols = 128;
 
-template <class O>
-std::vector<float> quantized(std::vector<float> values, O const& how) {
+template <class O> std::vector<float> quantized(std::vector<float> values, O const& how) {
   matrix_view<float> const view{values.data(), rows, cols, cols};
   REQUIRE(fake_quantize(view, view, how) == status::ok);
   return values;

@@ -16,8 +16,7 @@ using test::content, test::contents, test::infinity, test::not_a_number, test::s
 
 matrix_view<float> writable(std::vector<float>& x, shape s) { return {x.data(), s.rows, s.cols, s.cols}; }
 
-template <class Operand>
-std::vector<float> fake(std::vector<float> const& x, shape s, Operand const& how) {
+template <class Operand> std::vector<float> fake(std::vector<float> const& x, shape s, Operand const& how) {
   std::vector<float> y(x.size());
   REQUIRE(loft::fake_quantize(view_of(x, s), writable(y, s), how) == status::ok);
   return y;

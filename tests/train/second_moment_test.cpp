@@ -31,8 +31,7 @@ std::vector<float> log_normal(std::size_t count, std::uint64_t seed) {
 template <class B, moment_storage S, class R = loft::nearest_even>
 using storage = second_moment<operand<B, loft::default_rule<B>, R>, S>;
 
-template <class How>
-std::vector<float> reloaded(std::vector<float> const& v, shape s, How const& how) {
+template <class How> std::vector<float> reloaded(std::vector<float> const& v, shape s, How const& how) {
   using B = typename decltype(how.how)::format;
   test::any_buffers<B> q(s.rows, s.cols);
   std::vector<float> out(v.size(), -5.0f);
@@ -49,8 +48,7 @@ float stored(float v, moment_storage s) {
 }
 
 // Codes and values of one tensor by the documented steps, nearest rounding.
-template <class B, moment_storage S>
-long wrong_values(std::vector<float> const& v, shape s) {
+template <class B, moment_storage S> long wrong_values(std::vector<float> const& v, shape s) {
   constexpr bool two_level = loft::has_tensor_scale<B>;
   oracle::table const &element = test::table_of<loft::ue3m1>(), &scales = test::table_of<typename B::scale>();
   test::any_buffers<B> q(s.rows, s.cols);
@@ -125,8 +123,7 @@ struct two_two {
 struct integers {
   static constexpr loft::format_spec spec{1, 3, 0, loft::specials::none, false};
 };
-template <class F>
-struct mx_of {
+template <class F> struct mx_of {
   using element = F;
   using scale = loft::e8m0;
   using rule = loft::ceil_scale;

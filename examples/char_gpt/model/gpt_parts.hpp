@@ -16,8 +16,7 @@
 
 namespace char_gpt {
 
-template <class T>
-class gpt_parts {
+template <class T> class gpt_parts {
  public:
   static constexpr bool has_biases = true;
   using values = std::vector<T>;

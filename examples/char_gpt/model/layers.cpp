@@ -12,12 +12,10 @@
 namespace char_gpt {
 namespace {
 
-template <class T>
-using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
+template <class T> using matrix = Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>;
 template <class T>
 using matrix_like = std::conditional_t<std::is_const_v<T>, matrix<std::remove_const_t<T>> const, matrix<T>>;
-template <class T>
-using strided = Eigen::Map<matrix_like<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
+template <class T> using strided = Eigen::Map<matrix_like<T>, Eigen::Unaligned, Eigen::OuterStride<>>;
 
 /// Where one head of one sequence lies in the arrays of attention.
 struct head_place {
@@ -25,21 +23,16 @@ struct head_place {
   int size;
 };
 
-template <class T>
-head_place place_of(int index, attention<T> const& how) {
+template <class T> head_place place_of(int index, attention<T> const& how) {
   int const sequence = index / how.heads, head = index % how.heads, width = how.width, size = width / how.heads;
   std::int64_t const time = how.size.time, row = sequence * time;
   return {row * 3 * width + head * size, row * width + head * size, index * time * time, size};
 }
 
 /// The queries, keys and values of one head of one sequence, or their gradients: [time, size] each.
-template <class T>
-struct projections {
-  strided<T> query, key, value;
-};
+template <class T> struct projections { strided<T> query, key, value; };
 
-template <class T>
-projections<T> projections_of(T* qkv, head_place at, int time, int width) {
+template <class T> projections<T> projections_of(T* qkv, head_place at, int time, int width) {
   auto const part = [&](std::int64_t first) {
     return strided<T>{qkv + at.qkv + first, time, at.size, Eigen::OuterStride<>{std::int64_t{3} * width}};
   };
@@ -47,8 +40,7 @@ projections<T> projections_of(T* qkv, head_place at, int time, int width) {
 }
 
 /// Turns row[0..count) into its softmax.
-template <class T>
-void softmax(T* row, int count) {
+template <class T> void softmax(T* row, int count) {
   T const top = *std::max_element(row, row + count);
   for (int i = 0; i < count; ++i) row[i] = std::exp(row[i] - top);
   T const scale = T{1} / sum<T>(count, [&](std::int64_t i) { return row[i]; });
@@ -56,8 +48,7 @@ void softmax(T* row, int count) {
 }
 
 /// The logistic function of twice GELU's inner polynomial: GELU(x) = x * gate(x).
-template <class T>
-T gate(T x) {
+template <class T> T gate(T x) {
   return T{1} / (T{1} + std::exp(T(-1.5957691216057308) * (x + T(0.044715) * x * x * x)));  // 2 sqrt(2 / pi)
 }
 
@@ -90,8 +81,7 @@ void embedding_backward(embedding_tables<T> gradients, T const* dout, std::uint8
   });
 }
 
-template <class T>
-void layer_norm_forward(T* out, T const* inp, layer_norm<T> const& norm, thread_pool& pool) {
+template <class T> void layer_norm_forward(T* out, T const* inp, layer_norm<T> const& norm, thread_pool& pool) {
   std::int64_t const rows = norm.size.rows;
   int const width = norm.size.width;
   pool.for_parts(rows, [&](range part) {
@@ -135,8 +125,7 @@ void layer_norm_backward(layer_norm_gradients<T> gradients, T const* dout, T con
   });
 }
 
-template <class T>
-void attention_forward(T* out, attention<T> const& how, thread_pool& pool) {
+template <class T> void attention_forward(T* out, attention<T> const& how, thread_pool& pool) {
   pool.run(how.size.batch * how.heads, [&](int index) {
     sizes const s = how.size;
     int const width = how.width;
@@ -177,15 +166,13 @@ void attention_backward(T* dqkv, T* scratch, T const* dout, attention<T> const& 
   });
 }
 
-template <class T>
-void gelu_forward(T* out, T const* inp, std::int64_t count, thread_pool& pool) {
+template <class T> void gelu_forward(T* out, T const* inp, std::int64_t count, thread_pool& pool) {
   pool.for_parts(count, [&](range part) {
     for (auto i = part.begin; i < part.end; ++i) out[i] = inp[i] * gate(inp[i]);
   });
 }
 
-template <class T>
-void gelu_backward(T* gradient, T const* inp, std::int64_t count, thread_pool& pool) {
+template <class T> void gelu_backward(T* gradient, T const* inp, std::int64_t count, thread_pool& pool) {
   pool.for_parts(count, [&](range part) {
     for (auto i = part.begin; i < part.end; ++i) {
       T const x = inp[i], g = gate(x);

@@ -38,8 +38,7 @@ struct quantization_report {
 };
 
 /// What the products need beside their tensors.
-template <class T>
-struct workspace {
+template <class T> struct workspace {
   thread_pool& pool;
   std::array<std::vector<T>, 4> copies{};  // the quantized operands of one pass
   std::uint64_t seed = 0, stream = 0;      // of all that is random, see loft::reseed
@@ -53,20 +52,17 @@ struct workspace {
   }
 };
 
-template <class T>
-using const_view = loft::matrix_view<T const>;
+template <class T> using const_view = loft::matrix_view<T const>;
 
 /// An operand as the float product finds it, and how the recipe has it quantized.
-template <class O, class T>
-struct request {
+template <class O, class T> struct request {
   request(O const& operand, const_view<T> view) : how{operand}, in{view} {}  // clang 14 deduces O and T only from this
   O const& how;
   const_view<T> in;
 };
 
 /// The operand a product reads: the original, or its quantized copy in `copy`.
-template <class O, class T>
-loft::status substitute(request<O, T> const& r, T* copy, T const*& read) {
+template <class O, class T> loft::status substitute(request<O, T> const& r, T* copy, T const*& read) {
   if constexpr (std::is_same_v<O, loft::none>) {
     read = r.in.data;
     return loft::status::ok;
@@ -79,16 +75,14 @@ loft::status substitute(request<O, T> const& r, T* copy, T const*& read) {
 }
 
 /// Elements from the first of a view to behind its last.
-template <class T>
-std::size_t extent_of(const_view<T> v) {
+template <class T> std::size_t extent_of(const_view<T> v) {
   return v.rows == 0 || v.cols == 0
              ? 0
              : static_cast<std::size_t>((v.rows - 1) * v.row_stride + (v.cols - 1) * v.col_stride + 1);
 }
 
 /// Bits of codes and scales that an operand [rows, cols] is read from.
-template <class O>
-double bits_of(O const& how, std::int64_t rows, std::int64_t cols) {
+template <class O> double bits_of(O const& how, std::int64_t rows, std::int64_t cols) {
   double const elements = static_cast<double>(rows) * static_cast<double>(cols);
   if constexpr (requires { typename O::format; }) {
     using format = typename O::format;
@@ -149,8 +143,7 @@ std::array<T const*, sizeof...(O)> prepare(workspace<T>& work, slot first, reque
   return read;
 }
 
-template <class T>
-using matrix_map = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
+template <class T> using matrix_map = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>>;
 template <class T>
 using strided_map = Eigen::Map<Eigen::Matrix<T, Eigen::Dynamic, Eigen::Dynamic, Eigen::RowMajor>, Eigen::Unaligned,
                                Eigen::OuterStride<>>;
@@ -168,16 +161,10 @@ struct linear_shape {
 };
 
 /// What the forward pass reads; bias may be null.
-template <class T>
-struct linear_inputs {
-  T const *inp, *weight, *bias;
-};
+template <class T> struct linear_inputs { T const *inp, *weight, *bias; };
 
 /// What the backward pass adds to; that of the bias may be null.
-template <class T>
-struct linear_gradients {
-  T *inp, *weight, *bias;
-};
+template <class T> struct linear_gradients { T *inp, *weight, *bias; };
 
 /// out = inp * weight^T + bias
 template <class R, class T>
@@ -234,8 +221,7 @@ void matmul_backward(linear_gradients<T> const& to, T const* dout, linear_inputs
 
 /// Replaces values [rows, cols] by what a recipe that `keeps` activations in few bits has of them in the backward pass;
 /// others leave them as they are.
-template <class R, class T>
-void keep_values(T* values, std::int64_t rows, int cols, R const& recipe) {
+template <class R, class T> void keep_values(T* values, std::int64_t rows, int cols, R const& recipe) {
   if constexpr (requires { recipe.keeps; }) {
     loft::matrix_view<T> const view{values, rows, cols, cols};
     require_ok(fake_quantize(view, view, recipe.keeps));
@@ -243,8 +229,7 @@ void keep_values(T* values, std::int64_t rows, int cols, R const& recipe) {
 }
 
 /// The functions for one recipe, so that what calls them need not be a template. The recipe must outlive this.
-template <class T>
-class linear {
+template <class T> class linear {
  public:
   template <class R>
   explicit linear(R const& recipe)
@@ -278,8 +263,7 @@ class linear {
 };
 
 /// The layers of a plan, each for its place and time. The plan must outlive this, and what it gives.
-template <class T>
-class planned_linears {
+template <class T> class planned_linears {
  public:
   template <class Main, class Safe>
   explicit planned_linears(loft::plan<Main, Safe> const& plan)

@@ -41,15 +41,12 @@ model<T>::model(model_shape const& shape, linear<T> quantized, thread_pool& pool
   allocate();
 }
 
-template <class T>
-auto model<T>::parts_of(architecture arch) -> parts {
+template <class T> auto model<T>::parts_of(architecture arch) -> parts {
   if (arch == architecture::ngpt) return ngpt_parts<T>{shape_, parameters_, pool_};
   return gpt_parts<T>{shape_, parameters_, pool_};
 }
 
-template <class T>
-template <class P>
-void model<T>::add_tensors(P& p) {
+template <class T> template <class P> void model<T>::add_tensors(P& p) {
   int const width = shape_.width;
   double const deviation = 0.55 / std::sqrt(width);                 // GPT-2's 0.02 at its width of 768
   double const added = deviation / std::sqrt(2.0 * shape_.layers);  // of what is added to the stream
@@ -81,8 +78,7 @@ auto model<T>::add_linear(std::string const& name, int in, int out, double devia
   return {.weight = weight, .bias = bias, .in = in, .out = out, .number = linears_.size() - 1};
 }
 
-template <class T>
-void model<T>::allocate() {
+template <class T> void model<T>::allocate() {
   auto const rows = static_cast<std::size_t>(sizes_.rows()), width = static_cast<std::size_t>(shape_.width);
   auto const scores = rows * static_cast<std::size_t>(shape_.heads) * static_cast<std::size_t>(shape_.context);
   auto const of_size = [](std::size_t count) { return values(count); };
@@ -102,8 +98,7 @@ void model<T>::allocate() {
   dscores_ = of_size(scores);
 }
 
-template <class T>
-void model<T>::constrain() {
+template <class T> void model<T>::constrain() {
   if (shape_.arch == architecture::gpt) return;
   int const width = shape_.width;
   auto const rows = [&](std::int64_t begin, int count) {
@@ -121,8 +116,7 @@ void model<T>::constrain() {
   }
 }
 
-template <class T>
-loft::layer_place model<T>::place_of(std::size_t number) const noexcept {
+template <class T> loft::layer_place model<T>::place_of(std::size_t number) const noexcept {
   constexpr loft::layer_role roles[linears_per_layer] = {loft::layer_role::query_key,
                                                          loft::layer_role::attention_projection,
                                                          loft::layer_role::mlp_up, loft::layer_role::mlp_down};
@@ -131,9 +125,7 @@ loft::layer_place model<T>::place_of(std::size_t number) const noexcept {
 
 /// Calls f(layer, first output, outputs) for the products that a linear layer consists of: one, or two where values have
 /// a recipe of their own. Each has a stream of its own.
-template <class T>
-template <class F>
-void model<T>::for_products(affine const& at, F const& f) {
+template <class T> template <class F> void model<T>::for_products(affine const& at, F const& f) {
   work_.stream = pass_ * static_cast<std::uint64_t>(shape_.layers * linears_per_layer) + at.number;
   auto const& own = for_values_[at.number];
   int const first = own ? at.out / 3 * 2 : at.out;  // queries, keys, values
@@ -143,8 +135,7 @@ void model<T>::for_products(affine const& at, F const& f) {
   f(*own, first, at.out - first);
 }
 
-template <class T>
-void model<T>::apply(values& out, values const& inp, affine const& at) {
+template <class T> void model<T>::apply(values& out, values const& inp, affine const& at) {
   for_products(at, [&](linear<T> const& layer, int first, int count) {
     linear_inputs<T> const from{.inp = inp.data(),
                                 .weight = parameters_.values(at.weight) + std::int64_t{first} * at.in,
@@ -166,8 +157,7 @@ void model<T>::apply_backward(values& dinp, values const& dout, values const& in
   });
 }
 
-template <class T>
-attention<T> model<T>::attention_of(layer_values& v, values const& heads, T scale) {
+template <class T> attention<T> model<T>::attention_of(layer_values& v, values const& heads, T scale) {
   return {.qkv = heads.data(),
           .probabilities = v.probabilities.data(),
           .scale = scale,
@@ -176,9 +166,7 @@ attention<T> model<T>::attention_of(layer_values& v, values const& heads, T scal
           .heads = shape_.heads};
 }
 
-template <class T>
-template <class P>
-void model<T>::layer_forward(P& p, std::size_t layer) {
+template <class T> template <class P> void model<T>::layer_forward(P& p, std::size_t layer) {
   auto const& at = layers_[layer];
   auto const& inp = input_of(layer);
   auto& v = values_[layer];
@@ -196,9 +184,7 @@ void model<T>::layer_forward(P& p, std::size_t layer) {
 }
 
 /// Takes the gradient of the layer's output in dstream_ and leaves there that of its input.
-template <class T>
-template <class P>
-void model<T>::layer_backward(P& p, std::size_t layer) {
+template <class T> template <class P> void model<T>::layer_backward(P& p, std::size_t layer) {
   auto const& at = layers_[layer];
   auto const& inp = input_of(layer);
   auto& v = values_[layer];
@@ -220,23 +206,18 @@ void model<T>::layer_backward(P& p, std::size_t layer) {
   p.read_backward(attention, dstream_, dnarrow_, inp);
 }
 
-template <class T>
-linear_inputs<T> model<T>::head_inputs(values const& inp) {
+template <class T> linear_inputs<T> model<T>::head_inputs(values const& inp) {
   return {.inp = inp.data(), .weight = parameters_.values(head_), .bias = nullptr};
 }
 
-template <class T>
-template <class P>
-void model<T>::stack_forward(P& p) {
+template <class T> template <class P> void model<T>::stack_forward(P& p) {
   p.embed(embedded_);
   for (std::size_t i = 0; i < depth(); ++i) layer_forward(p, i);
   plain_.forward(logits_.data(), head_inputs(p.read(2 * depth(), input_of(depth()))), head_shape(), plain_work_);
   p.logits(logits_);
 }
 
-template <class T>
-template <class P>
-void model<T>::stack_backward(P& p) {
+template <class T> template <class P> void model<T>::stack_backward(P& p) {
   auto const& last = input_of(depth());
   p.logits_backward(logits_);
   plain_.backward({.inp = dnarrow_.data(), .weight = parameters_.gradients(head_), .bias = nullptr}, logits_.data(),
@@ -257,8 +238,7 @@ double model<T>::forward(std::uint8_t const* tokens, std::uint8_t const* targets
   return cross_entropy(logits_.data(), row_losses_.data(), targets, {sizes_.rows(), byte_values}, pool_);
 }
 
-template <class T>
-void model<T>::backward() {
+template <class T> void model<T>::backward() {
   std::ranges::fill(parameters_.gradients(), T{0});
   std::fill(dstream_.begin(), dstream_.end(), T{0});
   std::fill(dnarrow_.begin(), dnarrow_.end(), T{0});

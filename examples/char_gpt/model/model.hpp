@@ -18,8 +18,7 @@
 
 namespace char_gpt {
 
-template <class T>
-class model {
+template <class T> class model {
  public:
   model(model_shape const& shape, linear<T> quantized, thread_pool& pool, std::uint64_t seed);
   model(model const&) = delete;
@@ -76,26 +75,20 @@ class model {
   };
 
   parts parts_of(architecture arch);
-  template <class P>
-  void add_tensors(P& p);
+  template <class P> void add_tensors(P& p);
   affine add_linear(std::string const& name, int in, int out, double deviation, bool has_bias);
   void allocate();
 
-  template <class F>
-  void for_products(affine const& at, F const& f);
+  template <class F> void for_products(affine const& at, F const& f);
   void apply(values& out, values const& inp, affine const& at);
   void apply_backward(values& dinp, values const& dout, values const& inp, affine const& at);
   attention<T> attention_of(layer_values& v, values const& heads, T scale);
   linear_inputs<T> head_inputs(values const& inp);
   linear_shape head_shape() const { return {sizes_.rows(), shape_.width, byte_values, byte_values}; }
-  template <class P>
-  void layer_forward(P& p, std::size_t layer);
-  template <class P>
-  void layer_backward(P& p, std::size_t layer);
-  template <class P>
-  void stack_forward(P& p);
-  template <class P>
-  void stack_backward(P& p);
+  template <class P> void layer_forward(P& p, std::size_t layer);
+  template <class P> void layer_backward(P& p, std::size_t layer);
+  template <class P> void stack_forward(P& p);
+  template <class P> void stack_backward(P& p);
   values const& input_of(std::size_t layer) const { return layer == 0 ? embedded_ : values_[layer - 1].out; }
   std::size_t depth() const noexcept { return static_cast<std::size_t>(shape_.layers); }
 

@@ -11,27 +11,21 @@ namespace char_gpt {
 namespace {
 
 /// What justnorm multiplies with.
-template <class T>
-T inverse_of(T norm) {
-  return T{1} / (norm + T(1e-6));
-}
+template <class T> T inverse_of(T norm) { return T{1} / (norm + T(1e-6)); }
 
-template <class T, class F>
-T norm_of(std::int64_t count, F const& f) {
+template <class T, class F> T norm_of(std::int64_t count, F const& f) {
   return std::sqrt(sum<T>(count, [&](std::int64_t i) { return f(i) * f(i); }));
 }
 
 /// With y = x / (n + e), n = ||x||, and d the gradient of y, that of x is d / (n + e) - y (d . y) / n. This is the
 /// factor of y; at x = 0, where y is 0 too, the derivative is the first term alone.
-template <class T, class D, class Y>
-T along(std::int64_t count, T norm, D const& d, Y const& y) {
+template <class T, class D, class Y> T along(std::int64_t count, T norm, D const& d, Y const& y) {
   return norm > 0 ? sum<T>(count, [&](std::int64_t i) { return d(i) * y(i); }) / norm : T{0};
 }
 
 }  // namespace
 
-template <class T>
-void unit_rows_forward(T* rows, T* norms, extent size, thread_pool& pool) {
+template <class T> void unit_rows_forward(T* rows, T* norms, extent size, thread_pool& pool) {
   std::int64_t const count = size.rows;
   int const width = size.width;
   pool.for_parts(count, [&](range part) {
@@ -44,8 +38,7 @@ void unit_rows_forward(T* rows, T* norms, extent size, thread_pool& pool) {
   });
 }
 
-template <class T>
-void unit_rows_backward(T* gradient, T const* out, T const* norms, extent size, thread_pool& pool) {
+template <class T> void unit_rows_backward(T* gradient, T const* out, T const* norms, extent size, thread_pool& pool) {
   std::int64_t const count = size.rows;
   int const width = size.width;
   pool.for_parts(count, [&](range part) {
@@ -60,8 +53,7 @@ void unit_rows_backward(T* gradient, T const* out, T const* norms, extent size, 
   });
 }
 
-template <class T>
-void unit_columns(T* matrix, extent size, thread_pool& pool) {
+template <class T> void unit_columns(T* matrix, extent size, thread_pool& pool) {
   std::int64_t const rows = size.rows;
   int const width = size.width;
   pool.for_parts(width, [&](range columns) {
@@ -72,8 +64,7 @@ void unit_columns(T* matrix, extent size, thread_pool& pool) {
   });
 }
 
-template <class T>
-void unit_step_forward(T* out, unit_step<T> const& step, thread_pool& pool) {
+template <class T> void unit_step_forward(T* out, unit_step<T> const& step, thread_pool& pool) {
   pool.for_parts(step.size.rows, [&](range part) {
     int const width = step.size.width;
     channel_scale<T> const length = step.length;
@@ -124,8 +115,7 @@ void unit_step_backward(T* dstream, T* dbranch, T const* out, unit_step<T> const
   });
 }
 
-template <class T>
-void unit_heads_forward(T* out, unit_heads<T> const& how, thread_pool& pool) {
+template <class T> void unit_heads_forward(T* out, unit_heads<T> const& how, thread_pool& pool) {
   std::int64_t const rows = how.size.rows;
   int const width = how.size.width;
   int const heads = how.heads, size = width / heads;
@@ -147,8 +137,7 @@ void unit_heads_forward(T* out, unit_heads<T> const& how, thread_pool& pool) {
   });
 }
 
-template <class T>
-void unit_heads_backward(T* gradient, unit_heads<T> const& how, thread_pool& pool) {
+template <class T> void unit_heads_backward(T* gradient, unit_heads<T> const& how, thread_pool& pool) {
   std::int64_t const rows = how.size.rows;
   int const width = how.size.width;
   int const heads = how.heads, size = width / heads;
@@ -173,8 +162,7 @@ void unit_heads_backward(T* gradient, unit_heads<T> const& how, thread_pool& poo
   });
 }
 
-template <class T>
-void scale_forward(T* out, T const* inp, channel_scale<T> scale, extent size, thread_pool& pool) {
+template <class T> void scale_forward(T* out, T const* inp, channel_scale<T> scale, extent size, thread_pool& pool) {
   std::int64_t const rows = size.rows;
   int const width = size.width;
   pool.for_parts(rows, [&](range part) {

@@ -13,8 +13,7 @@
 namespace char_gpt {
 
 /// A scale for each channel: parameter[i] * factor, whose gradient goes to `gradient`.
-template <class T>
-struct channel_scale {
+template <class T> struct channel_scale {
   T const* parameter;
   T* gradient;
   T factor;
@@ -22,19 +21,15 @@ struct channel_scale {
 
 /// Each row becomes its justnorm, in place; the norms are kept for the backward pass, unless null, which takes the
 /// gradient of `out` and leaves that of the row, in place.
-template <class T>
-void unit_rows_forward(T* rows, T* norms, extent size, thread_pool& pool);
-template <class T>
-void unit_rows_backward(T* gradient, T const* out, T const* norms, extent size, thread_pool& pool);
+template <class T> void unit_rows_forward(T* rows, T* norms, extent size, thread_pool& pool);
+template <class T> void unit_rows_backward(T* gradient, T const* out, T const* norms, extent size, thread_pool& pool);
 
 /// Each column of [rows, width] becomes its justnorm, in place.
-template <class T>
-void unit_columns(T* matrix, extent size, thread_pool& pool);
+template <class T> void unit_columns(T* matrix, extent size, thread_pool& pool);
 
 /// A step on the unit sphere, from the stream towards the output of a branch. The norms of the branch and of the outer
 /// vector, one of each a row, are kept for the backward pass.
-template <class T>
-struct unit_step {
+template <class T> struct unit_step {
   T const *branch, *stream;
   T *branch_norms, *outer_norms;
   channel_scale<T> length;
@@ -43,15 +38,13 @@ struct unit_step {
 
 /// out = justnorm(stream + a * (justnorm(branch) - stream)) over each row, a = |length|. The backward pass takes the
 /// gradient of `out` in `dstream` and leaves that of the stream there; `dbranch` is written.
-template <class T>
-void unit_step_forward(T* out, unit_step<T> const& step, thread_pool& pool);
+template <class T> void unit_step_forward(T* out, unit_step<T> const& step, thread_pool& pool);
 template <class T>
 void unit_step_backward(T* dstream, T* dbranch, T const* out, unit_step<T> const& step, thread_pool& pool);
 
 /// The queries and keys of all heads, [rows, 3 * width] as attention takes them; `norms` [rows, 2 * heads] are kept for
 /// the backward pass.
-template <class T>
-struct unit_heads {
+template <class T> struct unit_heads {
   T const* qkv;
   T* norms;
   channel_scale<T> scale;
@@ -61,14 +54,11 @@ struct unit_heads {
 
 /// out = scale * justnorm over the queries and the keys of each head; the values are copied. The backward pass takes the
 /// gradient of `out` and leaves that of `qkv`, in place.
-template <class T>
-void unit_heads_forward(T* out, unit_heads<T> const& how, thread_pool& pool);
-template <class T>
-void unit_heads_backward(T* gradient, unit_heads<T> const& how, thread_pool& pool);
+template <class T> void unit_heads_forward(T* out, unit_heads<T> const& how, thread_pool& pool);
+template <class T> void unit_heads_backward(T* gradient, unit_heads<T> const& how, thread_pool& pool);
 
 /// out = scale * inp. The backward pass replaces `gradient`, given with respect to the output, in place.
-template <class T>
-void scale_forward(T* out, T const* inp, channel_scale<T> scale, extent size, thread_pool& pool);
+template <class T> void scale_forward(T* out, T const* inp, channel_scale<T> scale, extent size, thread_pool& pool);
 template <class T>
 void scale_backward(T* gradient, T const* inp, channel_scale<T> scale, extent size, thread_pool& pool);
 

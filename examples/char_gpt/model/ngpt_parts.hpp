@@ -25,8 +25,7 @@
 namespace char_gpt {
 
 /// As gpt_parts.
-template <class T>
-class ngpt_parts {
+template <class T> class ngpt_parts {
  public:
   static constexpr bool has_biases = false;
   using values = std::vector<T>;

@@ -19,8 +19,7 @@ struct tensor_place {
   bool decays;  // weight decay acts on matrices, not on norms, scales and biases
 };
 
-template <class T>
-class parameter_set {
+template <class T> class parameter_set {
  public:
   /// Each returns where the tensor begins. Matrices start with normal noise, vectors with one value.
   std::int64_t add_matrix(std::string name, std::int64_t size, double deviation) {

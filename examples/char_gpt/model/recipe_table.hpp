@@ -22,8 +22,7 @@ struct named_plan {
 };
 
 /// `plan` kept for as long as any copy of the result is.
-template <class Main, class Safe>
-named_plan keep_plan(std::string name, loft::plan<Main, Safe> const& plan);
+template <class Main, class Safe> named_plan keep_plan(std::string name, loft::plan<Main, Safe> const& plan);
 
 /// Those of the catalogue, in its order.
 std::vector<named_plan> const& all_recipes();
@@ -34,8 +33,7 @@ named_plan const& find_recipe(std::string_view name, std::string_view option);
 /// Throws usage_error where the model's sizes are no multiples of what the rotations of a plan take at once.
 void check_runs(named_plan const& recipe, model_shape const& shape);
 
-template <class Main, class Safe>
-named_plan keep_plan(std::string name, loft::plan<Main, Safe> const& plan) {
+template <class Main, class Safe> named_plan keep_plan(std::string name, loft::plan<Main, Safe> const& plan) {
   auto const kept = std::make_shared<loft::plan<Main, Safe> const>(plan);
   auto const main = loft::multiples_of(plan.main), safe = loft::multiples_of(plan.safe);
   return {std::move(name), kept, planned_linears<float>{*kept},

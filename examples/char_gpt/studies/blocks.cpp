@@ -15,8 +15,7 @@ namespace {
 
 /// Truncation-free scales and stochastic gradients, queries and keys in MXFP8, as arXiv 2607.24953 has them. `Weight` is
 /// the format of the weights, `Other` that of the rest.
-template <class Weight, class Other>
-struct blocks_recipe {
+template <class Weight, class Other> struct blocks_recipe {
   using weight = loft::operand<Weight, loft::ceil_scale>;
   using activation = loft::operand<Other, loft::ceil_scale>;
   using gradient = loft::operand<Other, loft::ceil_scale, loft::stochastic<>>;
@@ -31,8 +30,7 @@ struct mismatch {
   double share = 0, relative = 0;
 };
 
-template <class Weight>
-mismatch mismatch_of(model<float>& gpt, int width) {
+template <class Weight> mismatch mismatch_of(model<float>& gpt, int width) {
   using how = loft::operand<Weight, loft::ceil_scale>;
   loft::transposition_mismatch total;
   int number = 0;
@@ -66,8 +64,7 @@ trial trial_of(options const& o, std::string const& blocks, std::string const& o
   return t;
 }
 
-template <int N>
-void add_squares(std::vector<trial>& trials, options const& o, double rate) {
+template <int N> void add_squares(std::vector<trial>& trials, options const& o, double rate) {
   using rows = loft::mxfp4;
   using tiles = loft::square<rows, N>;
   std::string const name = std::to_string(N) + " x " + std::to_string(N);

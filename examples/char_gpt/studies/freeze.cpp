@@ -35,8 +35,7 @@ struct outcome {
 };
 
 /// One update of the linear layers as a store in F leaves it: `before` holds the weights that were stored.
-template <class F>
-loft::update_counts store(model<float>& gpt, std::vector<float> const& before) {
+template <class F> loft::update_counts store(model<float>& gpt, std::vector<float> const& before) {
   loft::update_counts counts;
   for (auto const& unit : gpt.linears()) {
     auto const weights =

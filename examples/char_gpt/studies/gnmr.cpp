@@ -25,16 +25,14 @@ struct int2 {
 };
 
 /// The values of a token, up to 512 of them, share a float.
-template <class Element>
-struct token_wise {
+template <class Element> struct token_wise {
   using element = Element;
   using scale = loft::fp32;
   static constexpr loft::block_shape shape{1, 512};
 };
 
 /// The forward pass and Dgrad calculate in float; what is kept of the activations is in few bits.
-template <class Element>
-struct keeping {
+template <class Element> struct keeping {
   using token = loft::operand<token_wise<Element>>;
 
   loft::product<> fprop{}, dgrad{};
@@ -70,8 +68,7 @@ struct kind {
 
 double perplexity(result const& r) { return std::exp(r.curve.back().validation_loss); }
 
-template <class F>
-mean_and_deviation summary_of(std::vector<result> const& results, F const& f) {
+template <class F> mean_and_deviation summary_of(std::vector<result> const& results, F const& f) {
   std::vector<double> values;
   for (auto const& r : results) values.push_back(f(r));
   return summary(values);

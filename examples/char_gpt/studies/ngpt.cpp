@@ -19,8 +19,7 @@ namespace {
 
 /// The NVFP4 recipe of nvfp4_ngpt, with the signed rotation of nvfp4 on Wgrad where `Rotates`; no layer is left out.
 /// Fixed: the tensor scale is that of an amax of 1.
-template <bool Rotates>
-struct variant {
+template <bool Rotates> struct variant {
   using rotation = std::conditional_t<Rotates, loft::signed_hadamard<16>, loft::no_rotation>;
   using activation = loft::operand<loft::nvfp4>;
   using weight = loft::operand<loft::square<loft::nvfp4, 16>>;
@@ -40,8 +39,7 @@ struct variant {
 };
 
 /// The hidden values of an MLP are not known to lie within [-1, 1]: their amax is always computed.
-template <bool Rotates>
-named_plan plan_of(bool fixed) {
+template <bool Rotates> named_plan plan_of(bool fixed) {
   using how = variant<Rotates>;
   return keep_plan("nvfp4", loft::plan<how, how>{how{fixed, fixed}, how{fixed, false}, {.mlp_down = true}});
 }

@@ -7,8 +7,7 @@
 namespace char_gpt {
 
 /// f(0) + ... + f(count - 1) in 16 running sums: an order that vector units can follow, and always the same.
-template <class T, class F>
-T sum(std::int64_t count, F const& f) {
+template <class T, class F> T sum(std::int64_t count, F const& f) {
   constexpr int lanes = 16;
   T lane[lanes] = {};
   std::int64_t i = 0;

@@ -42,8 +42,7 @@ class thread_pool {
 
   /// Calls f(0) ... f(count - 1), each once, on any thread, and returns when all are done. f must not throw, and no
   /// two calls may write the same memory.
-  template <class F>
-  void run(int count, F const& f) {
+  template <class F> void run(int count, F const& f) {
     std::unique_lock lock{mutex_};
     function_ = &f;
     call_ = [](void const* function, int piece) { (*static_cast<F const*>(function))(piece); };
@@ -55,8 +54,7 @@ class thread_pool {
   }
 
   /// f(range) on each of the `pieces` parts of 0..count.
-  template <class F>
-  void for_parts(std::int64_t count, F const& f) {
+  template <class F> void for_parts(std::int64_t count, F const& f) {
     run(pieces, [&](int piece) {
       if (range const r = part(count, piece); r.begin < r.end) f(r);
     });

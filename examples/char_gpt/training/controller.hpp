@@ -11,8 +11,7 @@
 
 namespace char_gpt {
 
-template <class T>
-class model;  // char_gpt/model/model.hpp
+template <class T> class model;  // char_gpt/model/model.hpp
 
 enum class chooser {
   none,     // every unit stays on the path of low cost

@@ -71,8 +71,7 @@ inline std::vector<stretch> stretches_of(tensor_place const& tensor) {
 }
 
 /// Each number as a code of F.
-template <loft::Format F>
-class number_store {
+template <loft::Format F> class number_store {
  public:
   explicit number_store(std::vector<stretch> stretches)
       : stretches_{std::move(stretches)},
@@ -93,8 +92,7 @@ class number_store {
 };
 
 /// Memory for each stretch as a row of format B; all are zeros at first, which codes 0 under scales 0 are.
-template <class B>
-class row_memory {
+template <class B> class row_memory {
  public:
   explicit row_memory(std::vector<stretch> const& stretches) {
     std::int64_t codes = 0, scales = 0;
@@ -120,8 +118,7 @@ class row_memory {
     std::int64_t codes, scales;
     int count;
   };
-  template <class Seen, class Rows>
-  static loft::quantized_view<Seen> view(Rows& rows, std::size_t which) noexcept {
+  template <class Seen, class Rows> static loft::quantized_view<Seen> view(Rows& rows, std::size_t which) noexcept {
     auto const& at = rows.places_[which];
     return {rows.codes_.data() + at.codes, rows.scales_.data() + at.scales,
             loft::has_tensor_scale<B> ? &rows.tensor_scales_[which] : nullptr, 1, at.count};
@@ -135,8 +132,7 @@ class row_memory {
 
 /// Each stretch as a quantized row. Squares: numbers that are not negative, as loft::second_moment keeps them: roots,
 /// and none becomes 0 that was not.
-template <class Operand, bool Squares = false>
-class block_store {
+template <class Operand, bool Squares = false> class block_store {
  public:
   explicit block_store(std::vector<stretch> const& stretches) : rows_{stretches} {}
 
@@ -158,8 +154,7 @@ class block_store {
  private:
   row_memory<typename Operand::format> rows_;
 };
-template <class Operand>
-using square_store = block_store<Operand, true>;
+template <class Operand> using square_store = block_store<Operand, true>;
 
 /// Roots of second moments in 8 bits: the bit that would be their sign is a fourth mantissa bit.
 struct mx_moment8 {
@@ -194,8 +189,7 @@ class float_moments {
 };
 
 /// Each moment in a store of its own.
-template <class Means, class Squares>
-class coded_moments {
+template <class Means, class Squares> class coded_moments {
  public:
   coded_moments(std::vector<tensor_place> const& tensors, std::uint64_t seed)
       : stretches_{all_stretches(tensors)}, means_{stretches_}, squares_{stretches_}, seed_{seed} {
@@ -240,8 +234,7 @@ class coded_moments {
   std::uint64_t seed_;
 };
 
-template <class B>
-using stochastic_operand = loft::operand<B, loft::ceil_scale, loft::stochastic<>>;
+template <class B> using stochastic_operand = loft::operand<B, loft::ceil_scale, loft::stochastic<>>;
 
 using bf16_moments = coded_moments<number_store<loft::bf16>, number_store<loft::bf16>>;
 using fp8_moments =

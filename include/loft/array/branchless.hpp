@@ -32,14 +32,12 @@ template <int N, class Function>
 template <Format F>
 inline constexpr bool has_float_layout = std::is_same_v<std::remove_cv_t<decltype(F::spec)>, format_spec>;
 /// Whether decode_branchless serves F: all its values are normal floats.
-template <Format F>
-inline constexpr bool has_branchless_decode = requires {
+template <Format F> inline constexpr bool has_branchless_decode = requires {
   requires has_float_layout<F> && F::spec.min_exponent() - F::spec.mantissa_bits >= -126;
 };
 
 /// Whether encode_branchless serves elements of F rounded by R: F has a sign, and a fraction fits in 32 bits.
-template <Format F, class R>
-inline constexpr bool has_branchless_encode = requires {
+template <Format F, class R> inline constexpr bool has_branchless_encode = requires {
   requires has_float_layout<F>;
   requires F::spec.is_signed&& F::spec.has_zero&& F::spec.mantissa_bits < 23;
   requires sizeof(typename fraction_word<R, float>::type) == 4;
@@ -47,8 +45,7 @@ inline constexpr bool has_branchless_encode = requires {
 
 /// The least `scale` for which encode_branchless needs no subnormal float normalised: scaled by it, or by more, they
 /// lie below F's normal numbers.
-template <Format F>
-inline constexpr int least_branchless_scale = -126 - F::spec.min_exponent();
+template <Format F> inline constexpr int least_branchless_scale = -126 - F::spec.min_exponent();
 
 /// encode_scaled<F, overflow::saturate>(value, scale, ...). in: a value that is not NaN, and a scale of at least
 /// least_branchless_scale<F>.
@@ -83,8 +80,7 @@ template <Format F, Rounding R>
 }
 
 /// decode<F>(c) for formats with has_branchless_decode<F>.
-template <Format F>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_branchless(code<F> c) noexcept {
+template <Format F> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_branchless(code<F> c) noexcept {
   constexpr auto spec = F::spec;
   constexpr int shift = 23 - spec.mantissa_bits;
   constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - spec.bias) << 23;
@@ -103,8 +99,7 @@ template <Format F>
 }
 
 /// decode<F>(c), without branches where F allows it.
-template <Format F>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_number(code<F> c) noexcept {
+template <Format F> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float decode_number(code<F> c) noexcept {
   if constexpr (has_branchless_decode<F>) return decode_branchless<F>(c);
   else return decode<F>(c);
 }

@@ -13,8 +13,7 @@
 namespace loft {
 
 /// The bytes that a row of `count` codes takes.
-template <Format F>
-LOFT_HOST_DEVICE constexpr std::int64_t packed_bytes(std::int64_t count) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr std::int64_t packed_bytes(std::int64_t count) noexcept {
   constexpr int width = F::spec.bits();
   return detail::ceil_div(count * width, 8);
 }

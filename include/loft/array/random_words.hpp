@@ -14,19 +14,15 @@
 namespace loft::detail {
 
 /// What holds the random word of one element; a byte where R has none.
-template <class R>
-inline constexpr int random_bits_of = 8;
+template <class R> inline constexpr int random_bits_of = 8;
 template <class R>
   requires has_random_words<R>
 inline constexpr int random_bits_of<R> = R::bits;
-template <class R>
-using rounding_word = code_word<random_bits_of<R>>;
+template <class R> using rounding_word = code_word<random_bits_of<R>>;
 
 /// The rounds of a generator that native::philox_calls computes, else 0.
-template <class G>
-inline constexpr int philox_rounds = 0;
-template <int Rounds>
-inline constexpr int philox_rounds<philox4x32<Rounds>> = Rounds;
+template <class G> inline constexpr int philox_rounds = 0;
+template <int Rounds> inline constexpr int philox_rounds<philox4x32<Rounds>> = Rounds;
 
 /// words[i] = random_bits<Bits, G>(seed, stream, index + i) for i < count, with one call of the generator for all its
 /// slots.
@@ -76,7 +72,6 @@ LOFT_HOST_DEVICE constexpr auto rounding_at([[maybe_unused]] R const& rounding, 
 }
 
 /// The rounding of an element whose random word is made already: R itself where it makes no words.
-template <class R>
-using given_rounding = decltype(rounding_at(R{}, static_cast<std::uint8_t const*>(nullptr), 0));
+template <class R> using given_rounding = decltype(rounding_at(R{}, static_cast<std::uint8_t const*>(nullptr), 0));
 
 }  // namespace loft::detail

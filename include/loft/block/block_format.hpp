@@ -25,8 +25,7 @@ struct block_shape {
 namespace detail {
 
 /// True where a scale format holds powers of two and nothing else, as E8M0 does.
-template <Format F>
-inline constexpr bool is_power_of_two_format = requires {
+template <Format F> inline constexpr bool is_power_of_two_format = requires {
   requires F::spec.mantissa_bits == 0 && !F::spec.has_zero;
 };
 
@@ -39,20 +38,15 @@ inline constexpr int factor_cols = [] {
 }();
 
 /// True where the scale is a number of a format and not a record with levels.
-template <class B>
-inline constexpr bool plain_scale = requires(code<typename B::scale> c) {
+template <class B> inline constexpr bool plain_scale = requires(code<typename B::scale> c) {
   B::scale::spec.is_nan(c);
 };
 
 /// True where a block may have elements of a second format (`alternative`), which the sign of its scale tells.
-template <class B>
-inline constexpr bool has_alternative = requires {
-  typename B::alternative;
-};
+template <class B> inline constexpr bool has_alternative = requires { typename B::alternative; };
 
 // The words in which a compiler says why a struct is no block format.
-template <class B>
-inline constexpr bool elements_have_at_most_16_bits = B::element::spec.bits() <= 16;
+template <class B> inline constexpr bool elements_have_at_most_16_bits = B::element::spec.bits() <= 16;
 // So that neighbouring blocks never share a byte, nor neighbouring columns that share a factor.
 template <class B>
 inline constexpr bool rows_fill_whole_bytes =
@@ -97,8 +91,7 @@ inline constexpr bool is_transposition_invariant = (B::shape.rows == B::shape.co
 
 namespace detail {
 
-template <class B>
-LOFT_HOST_DEVICE constexpr bool scale_has_nan() noexcept {
+template <class B> LOFT_HOST_DEVICE constexpr bool scale_has_nan() noexcept {
   if constexpr (plain_scale<B>) return B::scale::spec.has_nan();
   else return true;
 }
@@ -111,8 +104,7 @@ template <class B>
     return B::is_nan_scale(scale);
   }
 }
-template <class B>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<typename B::scale> nan_scale() noexcept {
+template <class B> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<typename B::scale> nan_scale() noexcept {
   if constexpr (plain_scale<B>) {
     constexpr auto spec = B::scale::spec;
     return static_cast<code<typename B::scale>>(spec.nan_code());
@@ -122,8 +114,7 @@ template <class B>
 }
 
 /// The sign of the scales of a format with two kinds of elements.
-template <class B>
-inline constexpr std::uint32_t alternative_mask = B::scale::spec.sign_mask();
+template <class B> inline constexpr std::uint32_t alternative_mask = B::scale::spec.sign_mask();
 
 /// True where the sign of the scale says that the block's elements are of the format's `alternative`.
 template <class B>

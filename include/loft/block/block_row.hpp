@@ -53,8 +53,7 @@ LOFT_HOST_DEVICE constexpr void decode_values(C const* codes, code<typename O::f
 
 /// Where the values of a row of blocks lie: element (r, c) is data[r * row_stride + c * col_stride], and its index in
 /// the whole tensor is index + r * index_pitch + c.
-template <class T>
-struct block_source {
+template <class T> struct block_source {
   T const* data;
   std::int64_t row_stride, col_stride;
   std::uint64_t index;
@@ -63,8 +62,7 @@ struct block_source {
 
 /// The blocks in up to Width columns of the rows of one block. `move_to` says where; then scales are chosen, and rows
 /// are encoded and decoded with them.
-template <class O, class T, int Width>
-class block_row {
+template <class O, class T, int Width> class block_row {
  public:
   using format = typename O::format;
   using scale_code = code<typename format::scale>;
@@ -106,8 +104,7 @@ class block_row {
   }
   /// The codes of row `r`, packed into bytes or one a place. Reads the row's values for the last time. `ahead`: what
   /// will be read soon, only a hint.
-  template <bool Packed, class C>
-  LOFT_HOST_DEVICE constexpr void encode(int r, C* out, T const* ahead) noexcept {
+  template <bool Packed, class C> LOFT_HOST_DEVICE constexpr void encode(int r, C* out, T const* ahead) noexcept {
     encode_slice<width, Packed>(load(r), count_, scales_, factors_, how_, t_, index_of(r, 0), out, ahead);
   }
   /// Row `r` quantized and decoded again: `count` floats.

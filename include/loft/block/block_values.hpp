@@ -17,8 +17,7 @@
 namespace loft::detail {
 
 /// A value as a block sees it: nonfinite::saturate takes an infinity for the largest finite float.
-template <nonfinite N>
-LOFT_HOST_DEVICE constexpr float apply_nonfinite(float value) noexcept {
+template <nonfinite N> LOFT_HOST_DEVICE constexpr float apply_nonfinite(float value) noexcept {
   if (N == nonfinite::saturate && magnitude_bits(value) == float_infinity)
     return bit_cast<float>(bit_cast<std::uint32_t>(value) - 1);
   return value;
@@ -34,8 +33,7 @@ LOFT_HOST_DEVICE constexpr void rotate_runs(O const& how, float const* from, int
 }
 
 /// The largest magnitude of `count` values as float bits, which order like the values; a NaN is larger than infinity.
-template <int N, class T>
-LOFT_HOST_DEVICE constexpr std::uint32_t amax_bits(T const* values, int count) noexcept {
+template <int N, class T> LOFT_HOST_DEVICE constexpr std::uint32_t amax_bits(T const* values, int count) noexcept {
   std::uint32_t result = 0;
   if (count == N && native::amax_groups<N>(values, 1, &result) == 1) return result;
   for_each_index<N>(count, [&](int i) { result = max(result, magnitude_bits(to_float(values[i]))); });
@@ -53,8 +51,7 @@ LOFT_HOST_DEVICE constexpr void amax_of_groups(T const* values, int count, std::
 LOFT_HOST_DEVICE constexpr float larger_magnitude(float a, float b) noexcept {
   return bit_cast<float>(max(magnitude_bits(a), magnitude_bits(b)));
 }
-template <class F>
-LOFT_HOST_DEVICE constexpr minifloat<F> larger_magnitude(minifloat<F> a, minifloat<F> b) noexcept {
+template <class F> LOFT_HOST_DEVICE constexpr minifloat<F> larger_magnitude(minifloat<F> a, minifloat<F> b) noexcept {
   if constexpr (requires { requires F::spec.special == specials::ieee&& F::spec.is_signed; }) {
     constexpr std::uint32_t mask = F::spec.magnitude_mask();
     return minifloat<F>::from_bits(static_cast<code<F>>(max(a.bits() & mask, b.bits() & mask)));

@@ -63,8 +63,7 @@ struct fp8_128x128 { using element = e4m3; using scale = fp32; static constexpr 
 /// A float for every row, as for tokens or channels; rows longer than 4096 have one for each 4096 columns. Under its
 /// default rule, division_scale, the largest magnitude becomes the largest element. For the host: kernels quantize
 /// blocks of up to 128 columns. source: the token-wise and channel-wise scales of arXiv 2501.17116, gamma = 6 / amax.
-template <Format Element>
-struct per_row {
+template <Format Element> struct per_row {
   using element = Element;
   using scale = fp32;
   static constexpr block_shape shape{1, 4096};
@@ -84,8 +83,7 @@ namespace detail {
 
 /// The largest magnitudes of each G columns of a block, for scales with levels. What is not finite counts as the
 /// largest float.
-template <int G, int Cols>
-struct group_maxima {
+template <int G, int Cols> struct group_maxima {
   float amax[Cols / G] = {};
 
   LOFT_HOST_DEVICE constexpr void add(float const* values, int count) noexcept {
@@ -112,8 +110,7 @@ struct hif4_levels {
 };
 
 /// A scale that is a record and not a number: `code` is the record itself.
-template <class Record>
-struct record_spec {
+template <class Record> struct record_spec {
   using code_type = Record;
   LOFT_HOST_DEVICE constexpr int bits() const noexcept { return static_cast<int>(sizeof(Record) * 8); }
   LOFT_HOST_DEVICE constexpr bool valid() const noexcept { return true; }
@@ -129,8 +126,7 @@ struct hif4 {
   };
   /// From the maxima of runs of four to the levels; the steps are in docs/numerics.md.
   struct rule {
-    template <class>
-    using statistic = detail::group_maxima<4, 64>;
+    template <class> using statistic = detail::group_maxima<4, 64>;
     template <class B>
     LOFT_HOST_DEVICE constexpr hif4_levels scale(detail::group_maxima<4, 64> const& groups,
                                                  tensor_scale) const noexcept;
@@ -198,8 +194,7 @@ struct double_nvfp4 {
   };
   /// From the maxima of runs of sixteen to the two levels; see docs/numerics.md.
   struct rule {
-    template <class>
-    using statistic = detail::group_maxima<16, 128>;
+    template <class> using statistic = detail::group_maxima<16, 128>;
     template <class B>
     LOFT_HOST_DEVICE constexpr double_levels scale(detail::group_maxima<16, 128> const& groups,
                                                    tensor_scale) const noexcept;
@@ -238,8 +233,7 @@ using all_block_formats = type_list<mxfp4, mxfp6_e2m3, mxfp6_e3m2, mxfp8_e4m3, m
 
 namespace detail {
 
-template <class B>
-struct default_rule {
+template <class B> struct default_rule {
   using type = std::conditional_t<is_power_of_two_format<typename B::scale>, ocp_floor,
                                   std::conditional_t<(sizeof(code<typename B::scale>) > 1), division_scale, two_level>>;
 };
@@ -248,10 +242,7 @@ template <class B>
 struct default_rule<B> {
   using type = typename B::rule;
 };
-template <class B>
-struct default_rounding {
-  using type = nearest_even;
-};
+template <class B> struct default_rounding { using type = nearest_even; };
 template <class B>
   requires requires { typename B::rounding; }
 struct default_rounding<B> {
@@ -262,10 +253,8 @@ struct default_rounding<B> {
 
 /// The rule a block format is quantized with when none is named: its own (member `rule`), or ocp_floor for power-of-two
 /// scales, division_scale for scales of 16 bits and more, two_level for others.
-template <BlockFormat B>
-using default_rule = typename detail::default_rule<B>::type;
+template <BlockFormat B> using default_rule = typename detail::default_rule<B>::type;
 /// The rounding when none is named: the format's own (member `rounding`), or nearest_even.
-template <BlockFormat B>
-using default_rounding = typename detail::default_rounding<B>::type;
+template <BlockFormat B> using default_rounding = typename detail::default_rounding<B>::type;
 
 }  // namespace loft

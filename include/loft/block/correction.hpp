@@ -43,8 +43,7 @@ struct correction_sums {
 };
 
 /// sums[0] = the sum of all Count, by a binary tree over neighbours.
-template <int Count>
-LOFT_HOST_DEVICE constexpr void add_as_tree(correction_sums* sums) noexcept {
+template <int Count> LOFT_HOST_DEVICE constexpr void add_as_tree(correction_sums* sums) noexcept {
   for (int distance = 1; distance < Count; distance *= 2)
     for (int i = 0; i < Count; i += 2 * distance) sums[i].add(sums[i + distance]);
 }

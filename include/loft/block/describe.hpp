@@ -48,14 +48,10 @@ struct description {
 namespace detail {
 
 /// The compiler's spelling of T, with more around it that is the same for every T.
-template <class T>
-constexpr text_view signature() noexcept {
-  return __PRETTY_FUNCTION__;
-}
+template <class T> constexpr text_view signature() noexcept { return __PRETTY_FUNCTION__; }
 
 /// The spelling without what qualifies its names: "loft::square<loft::mxfp4, 32>" -> "square<mxfp4, 32>".
-template <class T>
-constexpr description shortened() noexcept {
+template <class T> constexpr description shortened() noexcept {
   // What stands around the name is measured on one whose name is known.
   constexpr text_view known = signature<int>(), all = signature<T>();
   std::size_t first = known.size - 3;
@@ -78,8 +74,7 @@ constexpr description shortened() noexcept {
   return result;
 }
 
-template <class T>
-inline constexpr description short_name = shortened<T>();
+template <class T> inline constexpr description short_name = shortened<T>();
 
 // A line is built piece by piece; what does not fit is cut.
 
@@ -129,20 +124,17 @@ constexpr void append(description& line, float number) noexcept {
   append(line, exponent);
 }
 
-template <class... Pieces>
-constexpr void append_all(description& line, Pieces const&... pieces) noexcept {
+template <class... Pieces> constexpr void append_all(description& line, Pieces const&... pieces) noexcept {
   (append(line, pieces), ...);
 }
 
-template <Format F>
-constexpr void append_code(description& line, std::uint32_t code) noexcept {
+template <Format F> constexpr void append_code(description& line, std::uint32_t code) noexcept {
   append(line, "0x");
   append_digits(line, code, 16, (F::spec.bits() + 3) / 4);
 }
 
 /// How the bits below the sign are shared out.
-template <Format F>
-constexpr void append_fields(description& line) noexcept {
+template <Format F> constexpr void append_fields(description& line) noexcept {
   constexpr auto spec = F::spec;
   if constexpr (requires { spec.exponent_bits; }) {
     append_all(line, ", exponent ", spec.exponent_bits, ", mantissa ", spec.mantissa_bits, ", bias ", spec.bias);
@@ -156,8 +148,7 @@ constexpr void append_fields(description& line) noexcept {
   }
 }
 
-template <Format F>
-constexpr void append_range(description& line) noexcept {
+template <Format F> constexpr void append_range(description& line) noexcept {
   constexpr auto spec = F::spec;
   constexpr float least = decode<F>(with_sign<F>(spec.has_zero ? 1u : 0u, false));
   constexpr float least_normal = power_of_two(spec.min_exponent());
@@ -181,8 +172,7 @@ constexpr text_view format_name() noexcept { return detail::short_name<std::remo
 ///
 /// `max` is the largest finite value and `least` the least positive one, both exact; NaN is the canonical code. host
 /// only.
-template <Format F>
-constexpr description describe() noexcept {
+template <Format F> constexpr description describe() noexcept {
   constexpr auto spec = F::spec;
   description line;
   detail::append_all(line, format_name<F>(), ": ", spec.bits(), " bits, sign ", spec.is_signed ? 1 : 0);
@@ -201,8 +191,7 @@ constexpr description describe() noexcept {
 ///
 /// The bits of an element hold its share of the block's scale, not of the tensor's. A scale that is a record of several
 /// levels is given by its size. host only.
-template <BlockFormat B>
-constexpr description describe() noexcept {
+template <BlockFormat B> constexpr description describe() noexcept {
   description line;
   detail::append_all(line, format_name<B>(), ": ", format_name<typename B::element>());
   if constexpr (requires { typename B::alternative; })

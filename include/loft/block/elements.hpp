@@ -73,8 +73,7 @@ struct group_factor {
 };
 
 /// The factors of up to `Groups` groups.
-template <int Groups>
-struct group_factors {
+template <int Groups> struct group_factors {
   float values[Groups];
   std::uint32_t inexact[Groups], any_inexact;
 
@@ -112,8 +111,7 @@ template <class O>
 }
 
 /// The groups in Width columns.
-template <class B, int Width>
-inline constexpr int groups_in = Width / factor_cols<B>;
+template <class B, int Width> inline constexpr int groups_in = Width / factor_cols<B>;
 
 /// The factors that whole groups of `count` columns are encoded with, from the first column of a block.
 template <class O, int Groups>

@@ -25,8 +25,7 @@ concept HasParts = requires(O const how) {
   how.rule, how.rounding, how.rotation;
   { O::policy } -> std::convertible_to<nonfinite>;
 };
-template <class O>
-inline constexpr bool rule_fits = ScaleRule<rule_of<O>, typename O::format>;
+template <class O> inline constexpr bool rule_fits = ScaleRule<rule_of<O>, typename O::format>;
 
 }  // namespace detail
 
@@ -40,8 +39,7 @@ namespace detail {
 
 /// The members that a scale rule may have beside scale<B>(amax, t); see ScaleRule. Most come in twos, and one without
 /// the other is a mistake that nothing else would notice.
-template <class Rule, class B>
-struct rule_members {
+template <class Rule, class B> struct rule_members {
   using scale_code = code<typename B::scale>;
   static constexpr bool candidates = requires { Rule::candidates; };
   static constexpr bool scale_of_candidate = requires(Rule const rule, float amax, tensor_scale t, int candidate) {
@@ -110,8 +108,7 @@ inline constexpr bool is_stateless = (std::is_empty_v<rule_of<O>> && std::is_emp
 
 /// What a call takes for an operand that is left out. A state has no default: a seed that nobody chose repeats itself
 /// from call to call.
-template <class O>
-LOFT_HOST_DEVICE constexpr O default_operand() noexcept {
+template <class O> LOFT_HOST_DEVICE constexpr O default_operand() noexcept {
   static_assert(is_stateless<O>,
                 "this operand has a state, as a seed, signs or an amax, and cannot be left out: pass an object, such "
                 "as operand<nvfp4>{} where the amax is to be computed");

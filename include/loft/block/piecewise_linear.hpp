@@ -21,8 +21,7 @@ namespace loft::detail {
 
 /// True for formats of a sign and a magnitude whose magnitudes span three binades and end in the middle of the last, as
 /// E2M1's do: 0 to 2, 2 to 4, 4 to 6 in units of its least normal.
-template <Format F>
-inline constexpr bool is_piecewise_linear = requires {
+template <Format F> inline constexpr bool is_piecewise_linear = requires {
   requires F::spec.is_signed && !F::spec.twos_complement && F::spec.has_zero && F::spec.mantissa_bits == 1;
   requires F::spec.special == specials::none&& F::spec.max_exponent() == F::spec.min_exponent() + 2;
 };
@@ -30,8 +29,7 @@ inline constexpr bool is_piecewise_linear = requires {
 /// The ordinals of F as a function of the magnitude are three straight lines, one for each binade. Each line is a
 /// product that is clamped to [0, 1]. Where the next line starts, the sum of the lines before is a whole number, so
 /// that every sum is exact except the one that rounds.
-template <Format F>
-struct piecewise_linear {
+template <Format F> struct piecewise_linear {
   static constexpr float step = power_of_two(-F::spec.min_exponent() - 1);
   static constexpr float whole = 0x1p23f;  ///< here the gap between floats is 1: a sum is rounded to an integer
 
@@ -62,32 +60,23 @@ LOFT_HOST_DEVICE constexpr std::uint32_t gather_halves(std::uint32_t const* code
 // ---- stochastic rounding, by words of 8 or 16 random bits
 
 /// The random bits of each element under a stochastic rounding that this file encodes for, else 0.
-template <class R>
-inline constexpr int known_random_bits = 0;
-template <int Bits>
-inline constexpr int known_random_bits<stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
+template <class R> inline constexpr int known_random_bits = 0;
+template <int Bits> inline constexpr int known_random_bits<stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
 template <int Bits>
 inline constexpr int known_random_bits<truncated_stochastic_word<Bits>> = Bits == 8 || Bits == 16 ? Bits : 0;
-template <class R>
-inline constexpr bool is_centred = false;
-template <int Bits>
-inline constexpr bool is_centred<stochastic_word<Bits>> = true;
+template <class R> inline constexpr bool is_centred = false;
+template <int Bits> inline constexpr bool is_centred<stochastic_word<Bits>> = true;
 
 /// True for roundings whose elements always start where a call of the generator does.
-template <class R>
-inline constexpr bool starts_with_a_call = requires {
-  requires R::starts_with_a_call;
-};
+template <class R> inline constexpr bool starts_with_a_call = requires { requires R::starts_with_a_call; };
 
 /// The random bits of `Count` elements from `index` on, as they follow each other: one call of the generator for all of
 /// its slots, and one more where `index` is not their multiple.
-template <int Bits, int Count>
-struct random_run {
+template <int Bits, int Count> struct random_run {
   static constexpr int slots = 128 / Bits, needed = Count * Bits / 32, calls = (needed + 3) / 4;
   std::uint32_t words[4 * calls + 4] = {};
 
-  template <class R>
-  LOFT_HOST_DEVICE constexpr random_run(R const& rounding, std::uint64_t index) noexcept {
+  template <class R> LOFT_HOST_DEVICE constexpr random_run(R const& rounding, std::uint64_t index) noexcept {
     auto const call = [&](int c) {
       u32x4 random{};
       std::uint64_t const number = index / slots + static_cast<unsigned>(c);
@@ -169,8 +158,7 @@ LOFT_HOST_DEVICE inline std::uint32_t stochastic_codes(float const* magnitudes, 
 // ---- pairs of bfloat16: codes of nearest even without leaving 16-bit registers
 
 /// True where values of T are encoded to F two at a time, in blocks whose scale is a power of two.
-template <Format F, class T>
-inline constexpr bool has_pair_codes = requires {
+template <Format F, class T> inline constexpr bool has_pair_codes = requires {
   requires std::is_same_v<T, bf16_t> && native::has_bf16_pairs && is_piecewise_linear<F>;
 };
 

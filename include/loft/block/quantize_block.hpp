@@ -17,8 +17,7 @@
 namespace loft {
 
 /// One block, unpacked: a code an element in row-major order, and the scale they share.
-template <BlockFormat B>
-struct block {
+template <BlockFormat B> struct block {
   code<typename B::element> codes[B::shape.rows * B::shape.cols];
   code<typename B::scale> scale;
 };
@@ -26,8 +25,7 @@ struct block {
 namespace detail {
 
 /// What quantize_block takes for a tensor's scale that is left out.
-template <BlockFormat B>
-LOFT_HOST_DEVICE constexpr tensor_scale no_tensor_scale() noexcept {
+template <BlockFormat B> LOFT_HOST_DEVICE constexpr tensor_scale no_tensor_scale() noexcept {
   static_assert(!has_tensor_scale<B>,
                 "quantize_block: this block format has a scale for the whole tensor: pass tensor_scale_for<B>(amax)");
   return {};

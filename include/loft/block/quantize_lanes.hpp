@@ -19,8 +19,7 @@ namespace loft {
 
 /// What one lane holds of quantized blocks: the codes of its `Count` values, packed as in memory, and the scale of each
 /// block that it has values of.
-template <BlockFormat B, int Count>
-struct lane_codes {
+template <BlockFormat B, int Count> struct lane_codes {
   static constexpr int blocks = Count <= B::shape.cols ? 1 : Count / B::shape.cols;
   std::uint32_t words[Count * B::element::spec.bits() / 32];
   code<typename B::scale> scales[blocks];
@@ -29,8 +28,7 @@ struct lane_codes {
 namespace detail {
 
 /// True where a rotation can change the signs of pairs of bfloat16, and a run is whole pairs.
-template <class R>
-inline constexpr bool has_pairs = requires(R const rotation, std::uint32_t* pairs) {
+template <class R> inline constexpr bool has_pairs = requires(R const rotation, std::uint32_t* pairs) {
   requires R::size % 2 == 0;
   rotation.template flip_pairs<2>(pairs, one_lane{});
 };

@@ -24,15 +24,13 @@ namespace loft {
 namespace detail {
 
 /// `Count` values in the registers of a lane: floats, or pairs of bfloat16 as they lie in memory.
-template <class T, int Count>
-struct lane_values {
+template <class T, int Count> struct lane_values {
   using value_type = T;
   T values[Count];
 
   LOFT_HOST_DEVICE constexpr float operator[](int i) const noexcept { return to_float(values[i]); }
   /// The largest magnitude of values [first, first + N) as float bits; a NaN is larger than infinity.
-  template <int N>
-  LOFT_HOST_DEVICE constexpr std::uint32_t amax(int first) const noexcept {
+  template <int N> LOFT_HOST_DEVICE constexpr std::uint32_t amax(int first) const noexcept {
     float result[2] = {};
     for (int i = 0; i < N; ++i) result[i % 2] = native::larger_magnitude(result[i % 2], (*this)[first + i]);
     return bit_cast<std::uint32_t>(native::larger_magnitude(result[0], result[1]));
@@ -46,16 +44,14 @@ struct lane_values {
     return native::choose_bytes(bit_cast<std::uint32_t>((*this)[i]), bit_cast<std::uint32_t>((*this)[i + 1]), 0x7632);
   }
 };
-template <int Count>
-struct lane_values<bf16_t, Count> {
+template <int Count> struct lane_values<bf16_t, Count> {
   using value_type = bf16_t;
   std::uint32_t words[Count / 2];
 
   LOFT_HOST_DEVICE constexpr float operator[](int i) const noexcept {
     return bit_cast<float>(i % 2 == 0 ? words[i / 2] << 16 : words[i / 2] & 0xffff'0000u);
   }
-  template <int N>
-  LOFT_HOST_DEVICE constexpr std::uint32_t amax(int first) const noexcept {
+  template <int N> LOFT_HOST_DEVICE constexpr std::uint32_t amax(int first) const noexcept {
     std::uint32_t pairs = 0;
     for (int i = 0; i < N / 2; ++i) pairs = native::max_halves(pairs, native::magnitude_pair(words[first / 2 + i]));
     return max(pairs << 16, pairs & 0xffff'0000u);
@@ -114,8 +110,7 @@ LOFT_HOST_DEVICE constexpr tensor_scale register_factors(code<typename O::format
   }
 }
 
-template <class O>
-using given_rounding_of = given_rounding<rounding_of<O>>;
+template <class O> using given_rounding_of = given_rounding<rounding_of<O>>;
 /// True where the elements are encoded by piecewise_linear.hpp, which knows the operand's rounding.
 template <class O>
 inline constexpr bool encodes_piecewise =

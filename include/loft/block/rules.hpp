@@ -21,8 +21,7 @@ namespace loft {
 namespace detail {
 
 /// The code of a scale that is not negative, nearest even and saturated: without branches where the format has lanes.
-template <Format F>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> encode_scale(float value) noexcept {
+template <Format F> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> encode_scale(float value) noexcept {
   if constexpr (native::has_pair_encode<F>)
     if (!constant_evaluated()) return static_cast<code<F>>(native::encode_pair<F>(value, 0.0f) & 0xffu);
   if constexpr (has_float_layout<F> && has_branchless_decode<F> && F::spec.has_zero && F::spec.mantissa_bits < 23)
@@ -35,8 +34,7 @@ template <Format F>
 /// 2^(floor(log2 amax) - emax), emax the exponent of the element's largest value. Values up to one gap above the
 /// largest saturate. source: OCP MX 1.0 section 6.3.
 struct ocp_floor {
-  template <class B>
-  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
+  template <class B> LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
     constexpr int emax = B::element::spec.max_exponent();
     return detail::power_of_two_code<typename B::scale>(parts.exponent - emax);
@@ -46,8 +44,7 @@ struct ocp_floor {
 /// The least power of two with amax / scale <= the element's largest value: nothing saturates (the truncation-free
 /// rule).
 struct ceil_scale {
-  template <class B>
-  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
+  template <class B> LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
     constexpr auto top = detail::split_amax(largest<typename B::element>);
     int const above = parts.significand > top.significand ? 1 : 0;
@@ -57,8 +54,7 @@ struct ceil_scale {
 
 /// amax is rounded, half up, to the precision of the element; then as ocp_floor. source: the rule of arXiv 2605.09825.
 struct even_scale {
-  template <class B>
-  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
+  template <class B> LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
     constexpr std::uint32_t half_gap = 1u << (22 - B::element::spec.mantissa_bits);
     int const carried = parts.significand + half_gap >= 1u << 24 ? 1 : 0;
@@ -69,8 +65,7 @@ struct even_scale {
 
 /// log2(amax / largest element) rounded to nearest, decided by comparing squares with 2: exact, no logarithm.
 struct nearest_scale {
-  template <class B>
-  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
+  template <class B> LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     auto const parts = detail::split_amax(amax);
     constexpr auto top = detail::split_amax(largest<typename B::element>);
     // q = significand / top.significand is in (1/2, 2); q >= sqrt 2 goes up, q < sqrt(1/2) goes down.
@@ -94,16 +89,14 @@ struct floor_four_thirds {
 /// The same scale for every block that is not all zero, rounded to nearest even in the scale's format.
 struct fixed_scale {
   float value = 1;
-  template <class B>
-  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
+  template <class B> LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     return detail::magnitude_bits(amax) == 0 ? code<typename B::scale>{0} : encode<typename B::scale>(value);
   }
 };
 
 /// amax over the element's largest value, as a quotient rounded to the scale's format: for float block scales.
 struct division_scale {
-  template <class B>
-  LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
+  template <class B> LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(float amax, tensor_scale) const noexcept {
     return encode<typename B::scale>(exact::divide(amax, largest<typename B::element>));
   }
 };
@@ -113,8 +106,7 @@ struct division_scale {
 ///
 /// Ceiling: the largest block scale aimed at, 0 for the format's own. Unbiased: 16/17 of the element's largest value is
 /// aimed at, so that a scale rounded down does not make stochastic rounding clip. source: arXiv 2512.02010.
-template <int Ceiling, bool Unbiased>
-struct basic_two_level {
+template <int Ceiling, bool Unbiased> struct basic_two_level {
   /// The tensor's amax where it is known (delayed, reduced over ranks, or fixed); negative: `quantize` computes it.
   float amax = -1;
 
@@ -148,8 +140,7 @@ using unbiased_two_level_256 = basic_two_level<256, true>;
 /// + (w + 1/2) / 2^32 >= 1, w = random_bits<32>(seed, stream, index of the block's first element); saturating. 0 stays
 /// 0. source: Quartet II, arXiv 2601.22813. The ceiling there is 255.99: the scale of the tensor's largest block is 256
 /// under both, and another differs only where it lies within 4e-5 of a tie.
-template <int Group = 128>
-struct ms_eden {
+template <int Group = 128> struct ms_eden {
   static_assert(Group >= 8 && (Group & (Group - 1)) == 0, "ms_eden: a group is a power of two, at least 8");
   float amax = -1;                     ///< as two_level's
   std::uint64_t seed = 0, stream = 0;  ///< of the words that round the scales
@@ -190,8 +181,7 @@ struct maximal_error {
 /// Four Over Six: two-level scales under a ceiling of 256, and as a second candidate the scale times 1.5, with which
 /// the block's maximum becomes 4 in place of 6; taken only when its error is strictly smaller. source: arXiv
 /// 2512.02010.
-template <class Error = squared_error>
-struct four_over_six {
+template <class Error = squared_error> struct four_over_six {
   float amax = -1;  ///< as two_level's
 
   using error = Error;
@@ -238,8 +228,7 @@ LOFT_HOST_DEVICE constexpr double newton_sqrt(double x) noexcept {
 /// deviation over the block with its mean removed. Values beyond saturate. source: QuEST and Quartet, arXiv 2502.05003,
 /// 2505.14669.
 struct quest_scale {
-  template <class>
-  using statistic = detail::moments;
+  template <class> using statistic = detail::moments;
 
   template <class B>
   LOFT_HOST_DEVICE constexpr code<typename B::scale> scale(detail::moments const& m, tensor_scale) const noexcept {

@@ -14,8 +14,7 @@ namespace loft::detail {
 
 /// What is known of up to `Blocks` blocks while their scales are chosen. Whoever has the values fills in the maxima and
 /// statistics, and of rules with candidates tells the error of each candidate over each block, in order.
-template <class O, int Blocks = 1>
-struct scale_chooser {
+template <class O, int Blocks = 1> struct scale_chooser {
   using format = typename O::format;
   using scale_code = code<typename format::scale>;
 

@@ -55,8 +55,7 @@ struct no_statistic {
 };
 
 /// What a rule says of itself for blocks of B, and what counts where it says nothing.
-template <class Rule, class B>
-struct rule_traits {
+template <class Rule, class B> struct rule_traits {
   static constexpr bool has_statistic = requires { typename Rule::template statistic<B>; };
   static constexpr bool has_constant = requires { Rule::constant; };
   static constexpr bool has_amax = requires(Rule rule) { rule.amax; };
@@ -93,16 +92,14 @@ struct rule_traits {
 };
 
 /// The code of 2^exponent, clamped to the format's range.
-template <Format F>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> power_of_two_code(int exponent) noexcept {
+template <Format F> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr code<F> power_of_two_code(int exponent) noexcept {
   static_assert(is_power_of_two_format<F>, "this scale rule gives powers of two: it needs a scale format like e8m0");
   constexpr int most = static_cast<int>(F::spec.max_code());
   return static_cast<code<F>>(min(max(exponent + F::spec.bias, 0), most));
 }
 
 /// a or b by masks. A condition becomes a branch where one side looks costly, and then no loop around it is vectorised.
-template <class W>
-LOFT_HOST_DEVICE constexpr W pick(bool first, W a, W b) noexcept {
+template <class W> LOFT_HOST_DEVICE constexpr W pick(bool first, W a, W b) noexcept {
   W const mask = static_cast<W>(W{0} - static_cast<W>(first));
   return static_cast<W>((a & mask) | (b & static_cast<W>(~mask)));
 }

@@ -18,20 +18,15 @@ struct tensor_scale {
 };
 
 /// The largest finite value of F.
-template <Format F>
-inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.max_code()));
+template <Format F> inline constexpr float largest = loft::decode<F>(static_cast<code<F>>(F::spec.max_code()));
 
 /// True for the block formats with a float scale for the whole tensor (member `has_tensor_scale`).
-template <class B>
-inline constexpr bool has_tensor_scale = requires {
-  requires B::has_tensor_scale;
-};
+template <class B> inline constexpr bool has_tensor_scale = requires { requires B::has_tensor_scale; };
 
 namespace detail {
 
 /// The largest element times the largest scale.
-template <class B>
-LOFT_HOST_DEVICE constexpr float range_of() noexcept {
+template <class B> LOFT_HOST_DEVICE constexpr float range_of() noexcept {
   static_assert(has_tensor_scale<B>, "tensor_scale_for: this block format has no scale for the whole tensor");
   if constexpr (has_tensor_scale<B>) return largest<typename B::element> * largest<typename B::scale>;
   else return 1;
@@ -54,8 +49,7 @@ LOFT_HOST_DEVICE constexpr tensor_scale tensor_scale_for(float tensor_amax,
 }
 
 /// The amax of the last N steps of a tensor, for scaling without a pass over it: two_level{history.amax()}.
-template <int N>
-struct delayed_amax {
+template <int N> struct delayed_amax {
   static_assert(N >= 1, "delayed_amax: at least one step");
   float history[N] = {};
   std::int64_t steps = 0;

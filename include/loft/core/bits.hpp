@@ -11,8 +11,7 @@
 namespace loft {
 
 /// The value whose bytes are those of `x`. error: exact.
-template <class To, class From>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr To bit_cast(From const& x) noexcept {
+template <class To, class From> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr To bit_cast(From const& x) noexcept {
   return __builtin_bit_cast(To, x);
 }
 
@@ -24,23 +23,19 @@ template <class To, class From>
 namespace detail {
 
 /// The layout of float and of double.
-template <class T>
-struct ieee;
-template <>
-struct ieee<float> {
+template <class T> struct ieee;
+template <> struct ieee<float> {
   using word = std::uint32_t;
   using integer = std::int32_t;
   static constexpr int mantissa_bits = 23, bias = 127;
 };
-template <>
-struct ieee<double> {
+template <> struct ieee<double> {
   using word = std::uint64_t;
   using integer = std::int64_t;
   static constexpr int mantissa_bits = 52, bias = 1023;
 };
 
-template <class W>
-inline constexpr int word_bits = static_cast<int>(sizeof(W) * 8);
+template <class W> inline constexpr int word_bits = static_cast<int>(sizeof(W) * 8);
 
 inline constexpr std::uint32_t float_sign = 0x8000'0000u;
 inline constexpr std::uint32_t float_infinity = 0x7f80'0000u;
@@ -53,16 +48,9 @@ inline constexpr std::uint64_t double_infinity_bits = 0x7ff0'0000'0000'0000u;
   return bit_cast<std::uint32_t>(x) & ~float_sign;
 }
 
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T min(T a, T b) noexcept {
-  return b < a ? b : a;
-}
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T max(T a, T b) noexcept {
-  return a < b ? b : a;
-}
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T clamp(T x, T low, T high) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T min(T a, T b) noexcept { return b < a ? b : a; }
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T max(T a, T b) noexcept { return a < b ? b : a; }
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T clamp(T x, T low, T high) noexcept {
   return x < low ? low : (high < x ? high : x);
 }
 LOFT_HOST_DEVICE constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) noexcept { return (a + b - 1) / b; }
@@ -79,8 +67,7 @@ LOFT_HOST_DEVICE constexpr int least_common_multiple(int a, int b) noexcept {
 
 /// A number taken apart: |x| = significand * 2^(exponent - (bits of W - 1)). The significand's leading one is the top
 /// bit of W; that of 0 is 0.
-template <class W>
-struct unpacked {
+template <class W> struct unpacked {
   W significand;
   int exponent;
   bool negative;
@@ -88,8 +75,7 @@ struct unpacked {
 
 /// Takes a finite float or double apart. A subnormal is normalised by a conversion from integer, which no flush-to-zero
 /// mode touches, so that callers need not tell it from other numbers.
-template <class W, class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr unpacked<W> unpack(T x) noexcept {
+template <class W, class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr unpacked<W> unpack(T x) noexcept {
   using layout = ieee<T>;
   using word = typename layout::word;
   constexpr int mantissa_bits = layout::mantissa_bits;
@@ -117,8 +103,7 @@ LOFT_HOST_DEVICE constexpr double widen(float x) noexcept {
 }
 
 /// x >> count, where the lowest bit is also set if any bit that was shifted out was set. in: any count >= 0.
-template <class W>
-LOFT_HOST_DEVICE constexpr W shift_right_sticky(W x, int count) noexcept {
+template <class W> LOFT_HOST_DEVICE constexpr W shift_right_sticky(W x, int count) noexcept {
   if (count >= word_bits<W>) return static_cast<W>(x != 0);
   W const kept = static_cast<W>(x >> count);
   return static_cast<W>(kept | static_cast<W>(static_cast<W>(kept << count) != x));

@@ -14,8 +14,7 @@ namespace loft::exact {
 
 /// Gives back `x` as a value of which the optimiser knows nothing, so that it neither fuses nor regroups the operations
 /// that make `x` with those that use it. T: float or double.
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T opaque(T x) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T opaque(T x) noexcept {
   if (!constant_evaluated()) {
 #if defined(__CUDA_ARCH__)
     if constexpr (sizeof(T) == 4) asm("" : "+f"(x));
@@ -142,14 +141,12 @@ template <operation Operation>
   return grouped(evaluate<operation::quotient>(grouped(a), grouped(b)));
 }
 /// a + b, where on the host a flush-to-zero mode still applies. In double, device code may fuse it with a product.
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T add(T a, T b) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T add(T a, T b) noexcept {
   if constexpr (sizeof(T) == 4) return evaluate<operation::sum>(a, b);
   else return a + b;
 }
 /// a - b, as add.
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T subtract(T a, T b) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T subtract(T a, T b) noexcept {
   if constexpr (sizeof(T) == 4) return evaluate<operation::difference>(a, b);
   else return a - b;
 }

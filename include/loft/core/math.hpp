@@ -13,15 +13,13 @@ namespace loft::detail {
 // The two series are evaluated by Horner's rule. Coefficients are constants, so that nothing is divided at run time.
 
 /// 1/N + x (1/(N + 2) + x (... + x / Last)).
-template <int N, int Last>
-LOFT_HOST_DEVICE constexpr double odd_series(double x) noexcept {
+template <int N, int Last> LOFT_HOST_DEVICE constexpr double odd_series(double x) noexcept {
   constexpr double coefficient = 1.0 / N;
   if constexpr (N >= Last) return coefficient;
   else return exact::sum(coefficient, exact::product(x, odd_series<N + 2, Last>(x)));
 }
 /// 1 + x/N (1 + x/(N + 1) (... (1 + x/Last))).
-template <int N, int Last>
-LOFT_HOST_DEVICE constexpr double exponential_series(double x) noexcept {
+template <int N, int Last> LOFT_HOST_DEVICE constexpr double exponential_series(double x) noexcept {
   constexpr double inverse = 1.0 / N;
   if constexpr (N >= Last) return exact::sum(1, exact::product(x, inverse));
   else return exact::sum(1, exact::product(exact::product(x, inverse), exponential_series<N + 1, Last>(x)));

@@ -12,8 +12,7 @@ namespace loft {
 namespace detail {
 
 /// The signs of a matrix of +1 and -1: bit j of rows[i] is set where the element in row i and column j is -1.
-template <int M>
-struct sign_matrix {
+template <int M> struct sign_matrix {
   std::uint32_t rows[M] = {};
 
   LOFT_HOST_DEVICE constexpr bool negative(int row, int col) const noexcept { return (rows[row] >> col & 1u) != 0; }
@@ -40,8 +39,7 @@ LOFT_HOST_DEVICE constexpr int conference(int row, int col, int q, int corner) n
 /// column is all +1, as is the diagonal; the first row is -1 behind it.
 /// P_28: conference matrix of q = 13, symmetric because -1 is a square, in which each element c stands for the 2 x 2
 /// block c * (1 1; 1 -1), and each zero of the diagonal for (1 -1; -1 -1). Symmetric.
-template <int M>
-LOFT_HOST_DEVICE constexpr sign_matrix<M> paley_matrix() noexcept {
+template <int M> LOFT_HOST_DEVICE constexpr sign_matrix<M> paley_matrix() noexcept {
   static_assert(M == 12 || M == 20 || M == 28);
   sign_matrix<M> result;
   for (int row = 0; row < M; ++row) {
@@ -60,12 +58,10 @@ LOFT_HOST_DEVICE constexpr sign_matrix<M> paley_matrix() noexcept {
   }
   return result;
 }
-template <int M>
-inline constexpr sign_matrix<M> paley = paley_matrix<M>();
+template <int M> inline constexpr sign_matrix<M> paley = paley_matrix<M>();
 
 /// Whether P_M is its own transpose.
-template <int M>
-inline constexpr bool is_symmetric_paley = M == 28;
+template <int M> inline constexpr bool is_symmetric_paley = M == 28;
 
 /// sum + term or sum - term. Arithmetic: the static functions negated, add and subtract of a V, which is a number or a
 /// register of them.

@@ -24,22 +24,17 @@ namespace loft::gpu {
 ///
 /// All views are of device memory; `how`, and what it holds, of the host. A call checks first, and what it refuses has
 /// written nothing. Calls on one stream run in order; results depend on no launch shape.
-template <class Device>
-struct launcher {
+template <class Device> struct launcher {
   using context = gpu::context<typename Device::stream>;
-  template <class T>
-  using norm_item = gpu::norm_item<T>;
-  template <class Norm>
-  using gnmr_memory = gpu::gnmr_memory<Norm>;
+  template <class T> using norm_item = gpu::norm_item<T>;
+  template <class Norm> using gnmr_memory = gpu::gnmr_memory<Norm>;
 
   /// Bytes of workspace that quantize needs for this operand.
-  template <class O>
-  static constexpr std::int64_t workspace_bytes() noexcept {
+  template <class O> static constexpr std::int64_t workspace_bytes() noexcept {
     return has_tensor_scale<typename O::format> ? static_cast<std::int64_t>(sizeof(scale_memory)) : 0;
   }
   /// Bytes of workspace that quantize_both needs for these operands.
-  template <class First, class Second>
-  static constexpr std::int64_t workspace_bytes() noexcept {
+  template <class First, class Second> static constexpr std::int64_t workspace_bytes() noexcept {
     return workspace_bytes<First>() + workspace_bytes<Second>();
   }
 
@@ -154,8 +149,7 @@ struct launcher {
            2 * blocks * static_cast<std::int64_t>(sizeof(double));
   }
   /// Fills in first_block of a list in host memory, and gives the number of chunks of all.
-  template <class T>
-  static constexpr std::int64_t plan_norms(norm_item<T>* items, int count) noexcept {
+  template <class T> static constexpr std::int64_t plan_norms(norm_item<T>* items, int count) noexcept {
     std::int64_t chunks = 0, blocks = 0;
     for (int i = 0; i < count; ++i) chunks += norm_chunks(items[i].count);
     int const level = norm_level(chunks);

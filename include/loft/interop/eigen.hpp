@@ -20,8 +20,7 @@
 /// Every operation is minifloat's own, rounded to F, accumulation too, in an order that is Eigen's: for a product whose
 /// sums are float, see loft::multiply. Inherited, because that is Eigen's protocol: the base follows
 /// numeric_limits<minifloat<F>>.
-template <loft::Format F>
-struct Eigen::NumTraits<loft::minifloat<F>> : Eigen::GenericNumTraits<loft::minifloat<F>> {
+template <loft::Format F> struct Eigen::NumTraits<loft::minifloat<F>> : Eigen::GenericNumTraits<loft::minifloat<F>> {
   enum { RequireInitialization = 0 };
 };
 
@@ -38,8 +37,7 @@ concept EigenInMemory = std::is_base_of_v<Eigen::DenseBase<std::remove_cvref_t<M
 /// The memory of an expression as a view, without a copy: strides say whether it is row- or column-major, a block, a
 /// transpose. Writable where the expression is. A temporary matrix does not compile, because its memory ends with the
 /// call.
-template <EigenInMemory M>
-auto view_of(M&& m) noexcept {
+template <EigenInMemory M> auto view_of(M&& m) noexcept {
   static_assert(std::is_lvalue_reference_v<M> ||
                     !std::is_base_of_v<Eigen::PlainObjectBase<std::remove_cvref_t<M>>, std::remove_cvref_t<M>>,
                 "view_of: this matrix is a temporary, and its memory ends with the call");
@@ -88,8 +86,7 @@ template <Operand O, class B, class L>
 namespace detail {
 
 /// What is wrong with a result of this shape: extents that a matrix cannot have, or `Out`, whose type may bound them.
-template <class Out>
-status check_result(std::int64_t rows, std::int64_t cols) noexcept {
+template <class Out> status check_result(std::int64_t rows, std::int64_t cols) noexcept {
   auto const fits = [](int fixed, int most, std::int64_t extent) {
     return (fixed == Eigen::Dynamic || extent == fixed) && (most == Eigen::Dynamic || extent <= most);
   };
@@ -100,8 +97,7 @@ status check_result(std::int64_t rows, std::int64_t cols) noexcept {
 }
 
 /// Whether the elements of an operand start in the memory of a matrix.
-template <OperandRows Rows>
-bool starts_within(Rows const& rows, eigen_matrix const& values) noexcept {
+template <OperandRows Rows> bool starts_within(Rows const& rows, eigen_matrix const& values) noexcept {
   void const* const start = start_of(rows);
   std::less<void const*> const before;
   return start != nullptr && !before(start, values.data()) && before(start, values.data() + values.size());
@@ -133,8 +129,7 @@ template <Operand O, class B, class L, class Right, class Out>
 /// in: as loft::matmul takes it. out: `values`, resized to [rows, cols]; nothing is allocated where it has that shape
 /// already. rounds: once, to float. error: half an ulp, none for scales of up to 16 bits while the value is a float. A
 /// status other than ok: `values` is untouched; overlapping_output where the elements of the operand lie in `values`.
-template <class Source>
-[[nodiscard]] status decode_rows(Source const& source, eigen_matrix& values) {
+template <class Source> [[nodiscard]] status decode_rows(Source const& source, eigen_matrix& values) {
   auto const rows = rows_of(source);
   if (status const s = rows.check(); s != status::ok) return s;
   if (detail::starts_within(rows, values)) return status::overlapping_output;

@@ -20,19 +20,16 @@ namespace loft {
 
 /// What a vendor's type V holds, a `holds`: one line for each type is all that is written of it. No other type has one.
 /// Pairs of 16-bit numbers are left out: the vendors gave them copy constructors, so their bits cannot be cast.
-template <Format F, int N = 1>
-struct holds {
+template <Format F, int N = 1> struct holds {
   using format = F;
   static constexpr int count = N;
 };
 /// All other types: they are of no vendor.
 struct holds_nothing {};
 /// What V holds, by its type: specialised once for each type of a vendor.
-template <class V>
-inline constexpr holds_nothing vendor_type{};
+template <class V> inline constexpr holds_nothing vendor_type{};
 
-template <>
-inline constexpr holds<fp16> vendor_type<__half>{};
+template <> inline constexpr holds<fp16> vendor_type<__half>{};
 
 /// A type of a vendor that has a line of its own.
 template <class V>
@@ -42,25 +39,18 @@ concept VendorType = requires {
 
 namespace detail {
 
-template <class V>
-using vendor_format = typename decltype(vendor_type<V>)::format;
-template <class V>
-inline constexpr int vendor_count = decltype(vendor_type<V>)::count;
+template <class V> using vendor_format = typename decltype(vendor_type<V>)::format;
+template <class V> inline constexpr int vendor_count = decltype(vendor_type<V>)::count;
 
-template <class V>
-struct vendor_bytes {
-  std::uint8_t at[sizeof(V)];
-};
+template <class V> struct vendor_bytes { std::uint8_t at[sizeof(V)]; };
 
 /// Whether the numbers of V stand in it without gaps; else each has a byte of its own.
-template <class V>
-inline constexpr bool vendor_packs = vendor_format<V>::spec.bits() * vendor_count<V> == word_bits<V>;
+template <class V> inline constexpr bool vendor_packs = vendor_format<V>::spec.bits() * vendor_count<V> == word_bits<V>;
 
 }  // namespace detail
 
 /// N numbers of a format, in the order of the vendor's fields: x, y, z, w.
-template <Format F, int N>
-struct minifloats {
+template <Format F, int N> struct minifloats {
   minifloat<F> values[N];
 
   LOFT_HOST_DEVICE constexpr minifloat<F>& operator[](int i) noexcept { return values[i]; }
@@ -74,8 +64,7 @@ using loft_type = std::conditional_t<detail::vendor_count<V> == 1, minifloat<det
 
 /// The numbers that a vendor's value holds. Bits of a byte that no number uses are dropped. error: exact, NaN bits
 /// included.
-template <VendorType V>
-LOFT_HOST_DEVICE constexpr loft_type<V> from_vendor(V const& v) noexcept {
+template <VendorType V> LOFT_HOST_DEVICE constexpr loft_type<V> from_vendor(V const& v) noexcept {
   using format = detail::vendor_format<V>;
   constexpr int count = detail::vendor_count<V>;
   constexpr std::uint32_t mask = format::spec.sign_mask() | format::spec.magnitude_mask();
@@ -99,8 +88,7 @@ LOFT_HOST_DEVICE constexpr loft_type<V> from_vendor(V const& v) noexcept {
 
 /// The vendor's value that holds these numbers; bits of a byte that no number uses are 0. error: exact, NaN bits
 /// included.
-template <VendorType V>
-LOFT_HOST_DEVICE constexpr V to_vendor(loft_type<V> const& x) noexcept {
+template <VendorType V> LOFT_HOST_DEVICE constexpr V to_vendor(loft_type<V> const& x) noexcept {
   using format = detail::vendor_format<V>;
   constexpr int count = detail::vendor_count<V>;
   static_assert(detail::vendor_packs<V> || sizeof(V) == count,

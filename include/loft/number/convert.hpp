@@ -27,8 +27,7 @@ template <Format F>
 }
 
 /// The code of a value beyond the largest finite one.
-template <Format F, overflow O>
-LOFT_HOST_DEVICE constexpr code<F> overflow_code(bool negative) noexcept {
+template <Format F, overflow O> LOFT_HOST_DEVICE constexpr code<F> overflow_code(bool negative) noexcept {
   constexpr auto spec = F::spec;
   if (O == overflow::special && spec.has_infinity())
     return static_cast<code<F>>(spec.infinity_code() | (negative ? spec.sign_mask() : 0u));
@@ -84,8 +83,7 @@ LOFT_HOST_DEVICE constexpr code<F> encode_scaled(T x, int scale, R const& roundi
 }
 
 /// |value| of a finite code. Exact.
-template <Format F>
-LOFT_HOST_DEVICE constexpr float decode_magnitude(std::uint32_t bits, bool negative) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr float decode_magnitude(std::uint32_t bits, bool negative) noexcept {
   constexpr auto spec = F::spec;
   if constexpr (requires { spec.split(bits); }) {
     auto const parts = spec.split(bits);
@@ -115,8 +113,7 @@ LOFT_HOST_DEVICE constexpr float decode_magnitude(std::uint32_t bits, bool negat
 
 }  // namespace detail
 
-template <Format F>
-class minifloat;
+template <Format F> class minifloat;
 
 /// What `encode` takes: float, double, or any minifloat.
 template <class T>
@@ -143,8 +140,7 @@ LOFT_HOST_DEVICE constexpr code<F> encode(T x, R rounding = {}, std::uint64_t in
 
 /// The value of a code. error: exact, because every value of a format is a float. Bits of `c` above the format's width
 /// are ignored. A NaN becomes the quiet NaN 0x7fc00000. source: that of the format, see formats.hpp.
-template <Format F>
-LOFT_HOST_DEVICE constexpr float decode(code<F> c) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr float decode(code<F> c) noexcept {
   constexpr auto spec = F::spec;
   std::uint32_t const bits = c & (spec.sign_mask() | spec.magnitude_mask());
   if (spec.is_nan(bits)) return bit_cast<float>(detail::float_nan);

@@ -208,10 +208,7 @@ template <int Bits>
 using code_word =
     std::conditional_t<(Bits > 16), std::uint32_t, std::conditional_t<(Bits > 8), std::uint16_t, std::uint8_t>>;
 
-template <class F>
-struct code_of {
-  using type = code_word<F::spec.bits()>;
-};
+template <class F> struct code_of { using type = code_word<F::spec.bits()>; };
 template <class F>
   requires requires { typename decltype(F::spec)::code_type; }
 struct code_of<F> {
@@ -221,7 +218,6 @@ struct code_of<F> {
 }  // namespace detail
 
 /// The storage of one code of F: std::uint8_t, std::uint16_t above 8 bits, std::uint32_t above 16.
-template <Format F>
-using code = typename detail::code_of<F>::type;
+template <Format F> using code = typename detail::code_of<F>::type;
 
 }  // namespace loft

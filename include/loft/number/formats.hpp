@@ -49,8 +49,7 @@ struct e8m0 { static constexpr format_spec spec{8, 0, 127, specials::nan, false,
 
 /// The formats of IEEE P3109: K bits, a precision of P bits (the mantissa and the hidden bit), signed or not, with
 /// infinity or without; binary8p3 is p3109<8, 3>. source: IEEE SA P3109 Interim Report, sections on value sets.
-template <int K, int P, bool Signed = true, bool Extended = true>
-struct p3109 {
+template <int K, int P, bool Signed = true, bool Extended = true> struct p3109 {
   static_assert(K >= 2 && K <= 8 && P >= 1 && P <= K - (Signed ? 1 : 0),
                 "p3109: 2 <= K <= 8 and 1 <= P < K (unsigned: P <= K)");
   static constexpr int exponent_bits = K - P + (Signed ? 0 : 1);
@@ -59,13 +58,9 @@ struct p3109 {
 };
 
 /// A list of types; `for_each` calls f(T{}) for each of them, in order.
-template <class... T>
-struct type_list {
+template <class... T> struct type_list {
   static constexpr int size = sizeof...(T);
-  template <class Function>
-  static constexpr void for_each(Function&& f) {
-    (f(T{}), ...);
-  }
+  template <class Function> static constexpr void for_each(Function&& f) { (f(T{}), ...); }
 };
 
 /// Every format of the catalogue. Tests, documentation and benchmarks follow from this list.

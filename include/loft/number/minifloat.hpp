@@ -18,8 +18,7 @@ namespace loft {
 ///
 /// Arithmetic is that of float, and its result is rounded to F. For formats of up to 11 significant bits that equals
 /// rounding the exact result once. Values are compared: NaN equals nothing, and -0 equals 0.
-template <Format F>
-class minifloat {
+template <Format F> class minifloat {
  public:
   using format = F;
 
@@ -132,8 +131,7 @@ using e8m0_t = minifloat<e8m0>;
 namespace detail {
 
 /// The float that a value of a tensor is, exactly.
-template <class T>
-LOFT_HOST_DEVICE constexpr float to_float(T x) noexcept {
+template <class T> LOFT_HOST_DEVICE constexpr float to_float(T x) noexcept {
   static_assert(EncodeSource<T> && !std::is_same_v<T, double>,
                 "tensors hold float or a minifloat: a block maximum is a float");
   return static_cast<float>(x);
@@ -143,8 +141,7 @@ LOFT_HOST_DEVICE constexpr float to_float(T x) noexcept {
 }  // namespace loft
 
 /// Limits derived from the format's spec.
-template <loft::Format F>
-class std::numeric_limits<loft::minifloat<F>> {
+template <loft::Format F> class std::numeric_limits<loft::minifloat<F>> {
   using number = loft::minifloat<F>;
   static constexpr auto spec = F::spec;
   static constexpr number from(unsigned bits) noexcept { return number::from_bits(static_cast<loft::code<F>>(bits)); }

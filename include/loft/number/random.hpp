@@ -20,8 +20,7 @@ struct u32x4 {
 
 /// The counter-based generator Philox4x32. 10 rounds are usual, and 7 pass BigCrush.
 /// in: a 128-bit counter and a 64-bit key, least significant word first. out: 128 random bits. error: exact.
-template <int Rounds = 10>
-struct philox4x32 {
+template <int Rounds = 10> struct philox4x32 {
   static_assert(Rounds >= 1, "philox4x32 needs at least one round");
 
   LOFT_HOST_DEVICE constexpr u32x4 operator()(u32x4 counter, u32x2 key) const noexcept {

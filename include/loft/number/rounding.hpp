@@ -28,11 +28,9 @@ concept Rounding = requires(R const rounding, std::uint32_t lower, std::uint32_t
 
 namespace detail {
 
-template <class W>
-inline constexpr W half = static_cast<W>(W{1} << (word_bits<W> - 1));
+template <class W> inline constexpr W half = static_cast<W>(W{1} << (word_bits<W> - 1));
 
-template <class R>
-LOFT_HOST_DEVICE constexpr bool stops_at_max(R const& rounding, bool negative) noexcept {
+template <class R> LOFT_HOST_DEVICE constexpr bool stops_at_max(R const& rounding, bool negative) noexcept {
   if constexpr (requires { rounding.stops_at_max(negative); }) return rounding.stops_at_max(negative);
   return false;
 }
@@ -49,8 +47,7 @@ struct nearest_even {
 
 /// To the nearest value, ties away from zero.
 struct nearest_away {
-  template <class W>
-  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
+  template <class W> LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
     return fraction >= detail::half<W>;
   }
 };
@@ -66,8 +63,7 @@ struct nearest_upward {
 
 /// To the next smaller magnitude: the bits are dropped.
 struct toward_zero {
-  template <class W>
-  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W, bool, std::uint64_t) const noexcept {
+  template <class W> LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W, bool, std::uint64_t) const noexcept {
     return false;
   }
   LOFT_HOST_DEVICE constexpr bool stops_at_max(bool) const noexcept { return true; }
@@ -75,8 +71,7 @@ struct toward_zero {
 
 /// To the next larger magnitude.
 struct away_from_zero {
-  template <class W>
-  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
+  template <class W> LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
     return fraction != 0;
   }
 };
@@ -112,14 +107,12 @@ struct to_odd {
 ///
 /// The magnitude goes up if and only if fraction + (word + 1/2) / 2^Bits >= 1. An exact value never moves, and the mean
 /// error over all words and fractions is zero. Bits of `word` above the lowest `Bits` are ignored.
-template <int Bits>
-struct stochastic_word {
+template <int Bits> struct stochastic_word {
   static_assert(Bits >= 1 && Bits <= 32, "stochastic_word: Bits must be from 1 to 32");
   static constexpr int bits = Bits;
   std::uint32_t word = 0;
 
-  template <class W>
-  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
+  template <class W> LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
     static_assert(Bits < detail::word_bits<W>, "the fraction must hold one bit more than the random word");
     constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << Bits) - 1);
     W const doubled = static_cast<W>(static_cast<W>(word & mask) * 2 + 1);
@@ -129,14 +122,12 @@ struct stochastic_word {
 
 /// As stochastic_word without the half, as hardware rounds: the magnitude goes up if and only if
 /// fraction + word / 2^Bits >= 1. The mean is low by 1/2^(Bits + 1) of a gap.
-template <int Bits>
-struct truncated_stochastic_word {
+template <int Bits> struct truncated_stochastic_word {
   static_assert(Bits >= 1 && Bits <= 32, "truncated_stochastic_word: Bits must be from 1 to 32");
   static constexpr int bits = Bits;
   std::uint32_t word = 0;
 
-  template <class W>
-  LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
+  template <class W> LOFT_HOST_DEVICE constexpr bool up(std::uint32_t, W fraction, bool, std::uint64_t) const noexcept {
     constexpr auto mask = static_cast<std::uint32_t>((std::uint64_t{1} << Bits) - 1);
     W const bits_given = static_cast<W>(word & mask);
     return bits_given != 0 &&
@@ -146,8 +137,7 @@ struct truncated_stochastic_word {
 
 /// Rounds each element as Word, which is stochastic_word or truncated_stochastic_word, with the random word
 /// random_bits<Word::bits, Generator>(seed, stream, index).
-template <class Word, class Generator>
-struct basic_stochastic {
+template <class Word, class Generator> struct basic_stochastic {
   static constexpr int bits = Word::bits;
   using generator = Generator;
   using given_word = Word;
@@ -171,21 +161,12 @@ using truncated_stochastic = basic_stochastic<truncated_stochastic_word<Bits>, G
 namespace detail {
 
 /// Whether R looks at a random word for each element. The words of many elements can then be made at once.
-template <class R>
-inline constexpr bool has_random_words = requires {
-  R::bits;
-};
+template <class R> inline constexpr bool has_random_words = requires { R::bits; };
 /// Whether R makes the random word of an element from the element's index.
-template <class R>
-inline constexpr bool makes_random_words = requires {
-  typename R::given_word;
-};
+template <class R> inline constexpr bool makes_random_words = requires { typename R::given_word; };
 
 /// The word in which R compares fractions of a T: that of T, or 64 bits where a random word would not fit.
-template <class R, class T>
-struct fraction_word {
-  using type = typename ieee<T>::word;
-};
+template <class R, class T> struct fraction_word { using type = typename ieee<T>::word; };
 template <class R, class T>
   requires(R::bits > 30)
 struct fraction_word<R, T> {

@@ -80,8 +80,7 @@ struct double_accumulator {
 /// first. So for formats of at most Chunk elements a block this is a block-scaled instruction with a Total accumulator,
 /// and with Total = fp32 a longer run is a low-precision accumulator that is promoted once a block. rounds: to nearest
 /// even; beyond the largest number to the format's infinity, NaN, or that number.
-template <Format F, int Chunk, Format Total = F>
-struct chunked_accumulator {
+template <Format F, int Chunk, Format Total = F> struct chunked_accumulator {
   static_assert(Chunk >= 1, "chunked_accumulator: a chunk has at least one term");
   using number = double;
   static constexpr int chunk = Chunk;
@@ -94,8 +93,7 @@ struct chunked_accumulator {
   }
 
  private:
-  template <Format G>
-  LOFT_HOST_DEVICE static constexpr double rounded(double x) noexcept {
+  template <Format G> LOFT_HOST_DEVICE static constexpr double rounded(double x) noexcept {
     return detail::widen(decode<G>(encode<G, overflow::special>(x)));
   }
 };

@@ -64,8 +64,7 @@ LOFT_HOST_DEVICE constexpr float epilogue(Left const& left, Right const& right, 
 }
 
 /// A rectangle of the output, whose columns are the lanes: each of its sums has the order that the accumulator states.
-template <class A, class Left, class Right>
-struct product_tile {
+template <class A, class Left, class Right> struct product_tile {
   using number = typename A::number;
   static constexpr int rows = 16, cols = 32, depth = 64;
   static constexpr std::int64_t factor_cols = common_factor_cols<Left, Right>;

@@ -39,8 +39,7 @@ concept OperandRows = requires(S const s, std::int64_t n) {
 namespace detail {
 
 /// Code `col` of a row of packed codes.
-template <Format F>
-LOFT_HOST_DEVICE constexpr code<F> code_at(std::uint8_t const* row, std::int64_t col) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr code<F> code_at(std::uint8_t const* row, std::int64_t col) noexcept {
   constexpr int width = F::spec.bits();
   std::int64_t const bit = col * width;
   int const shift = static_cast<int>(bit % 8);
@@ -54,8 +53,7 @@ LOFT_HOST_DEVICE constexpr code<F> code_at(std::uint8_t const* row, std::int64_t
 
 /// The rows of a quantized tensor. `constant`: a factor of all values that belongs to the rule and is stored nowhere.
 /// What a format multiplies its codes with beside the scale, as if4's 6/7, is part of the factor, exactly.
-template <BlockFormat B, ScaleLayout L = row_major>
-struct quantized_rows {
+template <BlockFormat B, ScaleLayout L = row_major> struct quantized_rows {
   using format = std::remove_const_t<B>;
   using element_format = typename format::element;
   static constexpr int factor_cols = detail::factor_cols<format>;
@@ -122,8 +120,7 @@ struct quantized_rows {
 };
 
 /// The rows of a matrix that is not quantized, of float or a minifloat, in any strides.
-template <class T>
-struct plain_rows {
+template <class T> struct plain_rows {
   static constexpr int factor_cols = 0;
 
   matrix_view<T const> view;
@@ -153,21 +150,16 @@ LOFT_HOST_DEVICE constexpr quantized_rows<std::remove_const_t<B>, L> rows_of(qua
   return {view, detail::constant_of<O>().decode};
 }
 /// A matrix that is not quantized.
-template <class T>
-LOFT_HOST_DEVICE constexpr plain_rows<std::remove_const_t<T>> rows_of(matrix_view<T> view) noexcept {
+template <class T> LOFT_HOST_DEVICE constexpr plain_rows<std::remove_const_t<T>> rows_of(matrix_view<T> view) noexcept {
   return {view};
 }
 /// Rows of a type of the caller's own.
-template <OperandRows S>
-LOFT_HOST_DEVICE constexpr S rows_of(S const& rows) noexcept {
-  return rows;
-}
+template <OperandRows S> LOFT_HOST_DEVICE constexpr S rows_of(S const& rows) noexcept { return rows; }
 
 namespace detail {
 
 /// Where the elements of an operand start; a null pointer where there are none, or rows of one's own do not say.
-template <OperandRows Rows>
-LOFT_HOST_DEVICE constexpr void const* start_of(Rows const& from) noexcept {
+template <OperandRows Rows> LOFT_HOST_DEVICE constexpr void const* start_of(Rows const& from) noexcept {
   if (from.rows() == 0 || from.cols() == 0) return nullptr;
   if constexpr (requires { static_cast<void const*>(from.view.data); }) return from.view.data;
   else if constexpr (requires { static_cast<void const*>(from.view.codes); }) return from.view.codes;

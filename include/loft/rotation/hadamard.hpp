@@ -40,8 +40,7 @@ LOFT_HOST_DEVICE constexpr int outer_order(int n) noexcept {
 }
 
 /// 1 / sqrt(n), rounded to nearest: exact for powers of four. in: an order of hadamard<N>.
-template <class T>
-LOFT_HOST_DEVICE constexpr T inverse_sqrt_of_order(int n) noexcept {
+template <class T> LOFT_HOST_DEVICE constexpr T inverse_sqrt_of_order(int n) noexcept {
   T result = 1;
   for (; n % 16 == 0 || n == 4 || n == 8; n /= 4) result /= 2;
   // What is left, or twice a Paley order: the constants round to the nearest float as to the nearest double.
@@ -66,44 +65,37 @@ LOFT_HOST_DEVICE constexpr T inverse_sqrt_of_order(int n) noexcept {
 }
 
 /// -x in every build. Fast arithmetic of GPUs would make a zero of a subnormal that it negates.
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T negated(T x) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T negated(T x) noexcept {
   if constexpr (std::is_same_v<T, float>) return bit_cast<float>(bit_cast<std::uint32_t>(x) ^ float_sign);
   else return -x;
 }
 
 /// The arithmetic of paley_sums on numbers, which no build regroups.
 struct number_arithmetic {
-  template <class T>
-  [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T once(T x) noexcept {
+  template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T once(T x) noexcept {
     if constexpr (std::is_same_v<T, float>) return exact::grouped(x);
     else if constexpr (std::is_same_v<T, double>) return exact::opaque(x);
     else return x;
   }
-  template <class T>
-  [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T negated(T x) noexcept {
+  template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T negated(T x) noexcept {
     return detail::negated(x);
   }
-  template <class T>
-  [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T add(T a, T b) noexcept {
+  template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T add(T a, T b) noexcept {
     return once(exact::add(a, b));
   }
-  template <class T>
-  [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T subtract(T a, T b) noexcept {
+  template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE static constexpr T subtract(T a, T b) noexcept {
     return once(exact::subtract(a, b));
   }
 };
 
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T times_norm(T x, T norm) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr T times_norm(T x, T norm) noexcept {
   if constexpr (std::is_same_v<T, float>) return exact::multiply(x, norm);
   else return x * norm;
 }
 
 /// The stages of the transform from Distance up to distances below `End`. Each is a function of its own, so that
 /// compilers see a loop of known length, and unroll it.
-template <int Distance, int End, int Count>
-LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
+template <int Distance, int End, int Count> LOFT_HOST_DEVICE constexpr void butterflies(float* values) noexcept {
   if constexpr (Distance < End) {
     for (int pair = 0; pair < Count / 2; ++pair) {
       int const i = pair / Distance * 2 * Distance + pair % Distance;
@@ -175,22 +167,15 @@ LOFT_HOST_DEVICE constexpr void team_butterflies(float* values, float norm, Team
 /// not 1, the `outer` terms of each sum over b, added in the order of b; then one product with 1/sqrt(N). That order is
 /// part of the result. error: at most log2(inner) + outer + 1 roundings of the largest partial sum, of which one is
 /// that of the constant 1/sqrt(N).
-template <int N>
-struct hadamard {
+template <int N> struct hadamard {
   static_assert(detail::outer_order(N) != 0,
                 "hadamard<N>: N must be a power of two, or 12, 20 or 28 times one, and at most 4096; "
                 "a cut-down matrix is no rotation");
   static constexpr int size = N;
   static constexpr int outer = detail::max(1, detail::outer_order(N)), inner = N / outer;
 
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
-    map<false>(run);
-  }
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
-    map<transposes>(run);
-  }
+  template <class T> LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept { map<false>(run); }
+  template <class T> LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept { map<transposes>(run); }
 
   /// apply for `count` floats, whole runs one after the other. `to` may be `from`.
   LOFT_HOST_DEVICE constexpr void apply_runs(float const* from, int count, float* to) const noexcept {
@@ -228,8 +213,7 @@ struct hadamard {
  private:
   static constexpr bool transposes = outer != 1 && !detail::is_symmetric_paley<outer>;
 
-  template <bool Transposed, class T>
-  LOFT_HOST_DEVICE static constexpr void map(T* run) noexcept {
+  template <bool Transposed, class T> LOFT_HOST_DEVICE static constexpr void map(T* run) noexcept {
     constexpr T norm = detail::inverse_sqrt_of_order<T>(N);
     if constexpr (std::is_same_v<T, float>)
       if (native::hadamard_runs<outer, inner, Transposed>(run, 1, norm, run) == 1) return;

@@ -28,17 +28,14 @@ concept Rotation = requires(T const rotation, float* run) {
 /// Leaves values as they are.
 struct no_rotation {
   static constexpr int size = 1;
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void apply(T*) const noexcept {}
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void invert(T*) const noexcept {}
+  template <class T> LOFT_HOST_DEVICE constexpr void apply(T*) const noexcept {}
+  template <class T> LOFT_HOST_DEVICE constexpr void invert(T*) const noexcept {}
 };
 
 namespace detail {
 
 /// Negates element i of a run of N where bit i % 32 of sign_word(i / 32) is set.
-template <int N, class T, class Words>
-LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& sign_word) noexcept {
+template <int N, class T, class Words> LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& sign_word) noexcept {
   if constexpr (std::is_same_v<T, float>)
     if (native::flip_signs<N>(run, sign_word)) return;
   for (int i = 0; i < N; ++i) run[i] = (sign_word(i / 32) >> i % 32 & 1u) != 0 ? negated(run[i]) : run[i];
@@ -46,8 +43,7 @@ LOFT_HOST_DEVICE constexpr void flip(T* run, Words const& sign_word) noexcept {
 
 /// Negates value i of the `Count` values of a lane, which start at a multiple of Count, or of N, in a run, where bit
 /// i % N % 64 of `mine` is set. A shift brings each bit to the place of a float's sign.
-template <int N, int Count>
-LOFT_HOST_DEVICE constexpr void flip_lane(float* part, std::uint64_t mine) noexcept {
+template <int N, int Count> LOFT_HOST_DEVICE constexpr void flip_lane(float* part, std::uint64_t mine) noexcept {
   for (int i = 0; i < Count; ++i) {
     int const bit = i % N % 64;
     auto const word = static_cast<std::uint32_t>(bit < 32 ? mine : mine >> 32);
@@ -78,26 +74,22 @@ LOFT_HOST_DEVICE constexpr void flip_team(float* values, Words const& sign_word,
 }
 
 /// Where the values of a lane start in their run, which is longer than Count.
-template <int N, int Count, LaneGroup G>
-LOFT_HOST_DEVICE constexpr int start_in_run(G const& group) noexcept {
+template <int N, int Count, LaneGroup G> LOFT_HOST_DEVICE constexpr int start_in_run(G const& group) noexcept {
   return group.rank() % (N / Count) * Count;
 }
 
 }  // namespace detail
 
 /// hadamard<N> of runs in which element i is negated first where bit i % 64 of `signs` is set.
-template <int N>
-struct signed_hadamard {
+template <int N> struct signed_hadamard {
   static constexpr int size = N;
   std::uint64_t signs = 0;
 
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
+  template <class T> LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
     flip(run);
     hadamard<N>{}.apply(run);
   }
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
+  template <class T> LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
     hadamard<N>{}.invert(run);
     flip(run);
   }
@@ -133,10 +125,7 @@ struct signed_hadamard {
   LOFT_HOST_DEVICE constexpr auto words() const noexcept {
     return [bits = signs](int which) { return static_cast<std::uint32_t>(which % 2 == 0 ? bits : bits >> 32); };
   }
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void flip(T* run) const noexcept {
-    detail::flip<N>(run, words());
-  }
+  template <class T> LOFT_HOST_DEVICE constexpr void flip(T* run) const noexcept { detail::flip<N>(run, words()); }
   template <int Count, LaneGroup G>
   LOFT_HOST_DEVICE constexpr std::uint64_t part_of_signs(G const& group) const noexcept {
     if constexpr (N <= Count) {
@@ -150,8 +139,7 @@ struct signed_hadamard {
 
 /// hadamard<N> of runs in which element i is negated first where random_bits<1>(seed, stream, i) is 1. All runs have
 /// the same signs. A trainer leaves `stream` at 0, or sets it to its step, which gives each step its own signs.
-template <int N>
-struct random_hadamard {
+template <int N> struct random_hadamard {
   static constexpr int size = N;
   std::uint64_t seed = 0, stream = 0;
 
@@ -159,8 +147,7 @@ struct random_hadamard {
   struct run_signs {
     std::uint32_t words[(N + 31) / 32];
 
-    template <class T>
-    LOFT_HOST_DEVICE constexpr void flip(T* run) const noexcept {
+    template <class T> LOFT_HOST_DEVICE constexpr void flip(T* run) const noexcept {
       detail::flip<N>(run, [this](int which) { return words[which]; });
     }
   };
@@ -174,13 +161,11 @@ struct random_hadamard {
     return result;
   }
 
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
+  template <class T> LOFT_HOST_DEVICE constexpr void apply(T* run) const noexcept {
     signs_of_run().flip(run);
     hadamard<N>{}.apply(run);
   }
-  template <class T>
-  LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
+  template <class T> LOFT_HOST_DEVICE constexpr void invert(T* run) const noexcept {
     hadamard<N>{}.invert(run);
     signs_of_run().flip(run);
   }

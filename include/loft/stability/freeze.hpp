@@ -38,8 +38,7 @@ struct update_counts {
 namespace detail {
 
 /// log2 of the distance from a finite value of F to the next one, towards zero or away from it. From 0 it is away.
-template <Format F>
-LOFT_HOST_DEVICE constexpr int gap_exponent(float value, bool towards_zero) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr int gap_exponent(float value, bool towards_zero) noexcept {
   constexpr auto spec = F::spec;
   auto const parts = unpack<std::uint32_t>(value);
   constexpr int least = spec.min_exponent();
@@ -144,8 +143,7 @@ template <class Schedule>
 namespace detail {
 
 /// The differences of two arrays of numbers, each rounded to float once, as a Source of norm.hpp.
-template <class T, class U>
-struct differences {
+template <class T, class U> struct differences {
   T const* exact;
   U const* quantized;
 

@@ -84,8 +84,7 @@ struct gnmr_search {
 };
 
 /// Whether an action is told of every unit and its path, rather than of the units on the safe path alone.
-template <class Action>
-inline constexpr bool sees_every_unit = !std::is_invocable_v<Action&, int, double>;
+template <class Action> inline constexpr bool sees_every_unit = !std::is_invocable_v<Action&, int, double>;
 template <class Action>
 inline constexpr bool acts_without_throwing =
     sees_every_unit<Action> ? std::is_nothrow_invocable_v<Action&, int, double, gnmr_path>
@@ -114,8 +113,7 @@ constexpr gnmr_bound find_bound(std::span<gnmr_unit const> units, gnmr_options c
 /// takes a time in proportion to the number of units. rounds: risks are computed in double, each operation rounded once
 /// under any build flags; a norm below 2^-1022, which no tensor of floats has, counts as 0 in builds that flush
 /// subnormals.
-template <class History = arithmetic_mean, class Signals = ratio_and_jump>
-class gnmr {
+template <class History = arithmetic_mean, class Signals = ratio_and_jump> class gnmr {
  public:
   LOFT_HOST_DEVICE constexpr explicit gnmr(gnmr_options options, History history = {}, Signals signals = {}) noexcept
       : options_{options}, history_{history}, signals_{signals} {}

@@ -70,8 +70,7 @@ LOFT_HOST_DEVICE constexpr std::uint64_t mix(std::uint64_t x) noexcept {
   return x ^ x >> 32;
 }
 
-template <std::size_t N>
-LOFT_HOST_DEVICE constexpr std::uint64_t hash_of(std::uint64_t const (&words)[N]) noexcept {
+template <std::size_t N> LOFT_HOST_DEVICE constexpr std::uint64_t hash_of(std::uint64_t const (&words)[N]) noexcept {
   std::uint64_t h = N;
   for (std::uint64_t const w : words) h = mix(h ^ w) + w;
   return h;

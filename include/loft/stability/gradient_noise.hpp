@@ -72,8 +72,7 @@ struct gradient_noise_samples {
   double squares = 0;  ///< the mean of ||g_q||^2
 
   /// Takes in one sample: mean += (g_q - mean) / n, each operation rounded once in double. in: `size` elements.
-  template <class T, class U>
-  LOFT_HOST_DEVICE constexpr void add(T const* exact, U const* quantized) noexcept {
+  template <class T, class U> LOFT_HOST_DEVICE constexpr void add(T const* exact, U const* quantized) noexcept {
     ++samples;
     auto const n = static_cast<double>(samples);
     norm_partial const sample = partial_noise(exact, quantized, size);

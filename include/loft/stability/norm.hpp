@@ -44,8 +44,7 @@ struct norm_partial {
 namespace detail {
 
 /// The magnitude of an element as bits of a float. Subnormals are kept in builds whose arithmetic flushes them, too.
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t norm_bits(T const& x) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t norm_bits(T const& x) noexcept {
   static_assert(std::is_same_v<T, float> || !std::is_arithmetic_v<T>,
                 "a norm is taken of floats, or of numbers that are floats exactly: double and integers are not");
   return magnitude_bits(static_cast<float>(x));
@@ -62,8 +61,7 @@ template <class T>
 }
 
 /// The sum of N numbers as a tree of neighbours. N: a power of two.
-template <int N>
-LOFT_HOST_DEVICE constexpr double norm_tree(double (&values)[N]) noexcept {
+template <int N> LOFT_HOST_DEVICE constexpr double norm_tree(double (&values)[N]) noexcept {
   static_assert(N > 0 && (N & (N - 1)) == 0, "the tree is over a power of two of numbers");
   if constexpr (N == 1) {
     return values[0];
@@ -94,8 +92,7 @@ template <class Square>
 // Below, Source is a pointer, or a type that is added to and indexed like one.
 
 /// Sums the squares of a whole chunk. Returns false, with no result, where an element is subnormal, NaN or infinite.
-template <class Source>
-LOFT_HOST_DEVICE constexpr bool norm_of_plain_chunk(Source values, double& result) noexcept {
+template <class Source> LOFT_HOST_DEVICE constexpr bool norm_of_plain_chunk(Source values, double& result) noexcept {
   double sums[norm_order::accumulators] = {};
   std::uint32_t least = ~0u;  // of the magnitudes less one, where 0 is the largest
   for (int first = 0; first < norm_order::chunk; first += norm_round) {
@@ -134,8 +131,7 @@ LOFT_HOST_DEVICE constexpr double norm_of_chunk(Source values, int count, std::i
 
 /// The partial of `count` elements. The trees of the chunks so far are kept like the binary digits of the number of
 /// chunks: as soon as there are two of one size, they are added.
-template <class Source>
-LOFT_HOST_DEVICE constexpr norm_partial partial_of(Source values, std::int64_t count) noexcept {
+template <class Source> LOFT_HOST_DEVICE constexpr norm_partial partial_of(Source values, std::int64_t count) noexcept {
   double trees[52] = {};  // of 2^level chunks
   std::int64_t chunks = 0, nonfinite = 0;
   for (std::int64_t left = count; left > 0; left -= norm_order::chunk, ++chunks) {
@@ -181,8 +177,7 @@ template <class T>
 }
 
 /// A non-owning view of the numbers of a tensor, or of one shard of it.
-template <class T>
-struct norm_input {
+template <class T> struct norm_input {
   T const* values;
   std::int64_t count;
 };

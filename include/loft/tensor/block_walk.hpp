@@ -16,8 +16,7 @@
 
 namespace loft::detail {
 
-template <class O>
-LOFT_HOST_DEVICE constexpr status check_operand(std::int64_t cols, O const& how) noexcept {
+template <class O> LOFT_HOST_DEVICE constexpr status check_operand(std::int64_t cols, O const& how) noexcept {
   if (cols % rotation_size<O> != 0) return status::rotation_does_not_divide;
   if constexpr (rule_traits_of<O>::has_amax)
     if (magnitude_bits(how.rule.amax) >= float_infinity) return status::invalid_amax;
@@ -36,8 +35,7 @@ LOFT_HOST_DEVICE constexpr status check_operand(std::int64_t cols, O const& how)
 ///
 /// `range`: rows of the matrix, which are whole rows of blocks. `tiles`: walk tile by tile in any case, for an output
 /// that is written so.
-template <class O, class T>
-class block_walk {
+template <class O, class T> class block_walk {
  public:
   slices<O> at;
   block_row<O, std::remove_const_t<T>, slice_width<O>> blocks;
@@ -93,8 +91,7 @@ class block_walk {
 };
 
 /// The largest finite magnitude of a matrix after the operand's rotation.
-template <class O, class T>
-LOFT_HOST_DEVICE constexpr float finite_amax(matrix_view<T> in, O const& how) noexcept {
+template <class O, class T> LOFT_HOST_DEVICE constexpr float finite_amax(matrix_view<T> in, O const& how) noexcept {
   constexpr int width = slice_width<O>;
   std::uint32_t result = 0;
   for (block_walk<O, T> walk{in, {0, in.rows}, how, {}}; walk.next();) {

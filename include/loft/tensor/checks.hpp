@@ -39,8 +39,7 @@ LOFT_HOST_DEVICE constexpr bool overlaps_itself(std::int64_t rows, std::int64_t 
 }
 
 /// What every entry point asks of a matrix.
-template <class T>
-LOFT_HOST_DEVICE constexpr status check_matrix(matrix_view<T> m, bool written) noexcept {
+template <class T> LOFT_HOST_DEVICE constexpr status check_matrix(matrix_view<T> m, bool written) noexcept {
   if (status const s = check_extents(m.rows, m.cols); s != status::ok) return s;
   if (m.rows == 0 || m.cols == 0) return status::ok;
   if (m.data == nullptr) return status::null_pointer;
@@ -63,8 +62,7 @@ LOFT_HOST_DEVICE constexpr status check_apart(matrix_view<T> in, matrix_view<U> 
   return shared && in.rows != 0 && in.cols != 0 ? status::overlapping_output : status::ok;
 }
 
-template <BlockFormat B>
-LOFT_HOST_DEVICE constexpr status check_range(std::int64_t rows, row_range& range) noexcept {
+template <BlockFormat B> LOFT_HOST_DEVICE constexpr status check_range(std::int64_t rows, row_range& range) noexcept {
   if (range.first < 0 || range.first > rows || range.first % B::shape.rows != 0) return status::invalid_row_range;
   if (range.count < 0) range.count = rows - range.first;
   if (range.count > rows - range.first) return status::invalid_row_range;

@@ -61,8 +61,7 @@ struct tiled_128x4 {
 namespace detail {
 
 /// The grid of the scales of a [rows, cols] tensor: its extents, and those of the padded grid.
-template <class B, ScaleLayout L>
-struct scale_grid {
+template <class B, ScaleLayout L> struct scale_grid {
   std::int64_t rows, cols;
 
   LOFT_HOST_DEVICE constexpr scale_grid(std::int64_t tensor_rows, std::int64_t tensor_cols) noexcept

@@ -33,16 +33,14 @@ LOFT_HOST_DEVICE constexpr std::int64_t scale_count(std::int64_t rows, std::int6
 ///
 /// The layout of the scales is part of the type, so that what was written one way is not read another.
 /// quantized_view<B const, L> reads only, and quantized_view<B, L> converts to it.
-template <class B, class L = row_major>
-struct quantized_view {
+template <class B, class L = row_major> struct quantized_view {
   static_assert(BlockFormat<B>,
                 "a quantized tensor names its block format first, then the layout of its scales: <mxfp4, row_major>");
   static_assert(ScaleLayout<L>,
                 "the second argument is no layout of scales: a layout has tile_rows, tile_cols, repeats_rows and an "
                 "index(row, col, rows, "
                 "cols) of the type std::int64_t");
-  template <class T>
-  using like_b = std::conditional_t<std::is_const_v<B>, T const, T>;
+  template <class T> using like_b = std::conditional_t<std::is_const_v<B>, T const, T>;
   using layout = L;
 
   like_b<std::uint8_t>* codes;
@@ -62,8 +60,7 @@ struct quantized_view {
 ///
 /// Where `quantize` would return a status for the extents, or there is no memory, the tensor has none, and every call
 /// with its view returns a status.
-template <class B, class L = row_major>
-class quantized_tensor {
+template <class B, class L = row_major> class quantized_tensor {
   static_assert(!std::is_const_v<B>,
                 "quantized_tensor: a tensor that owns its memory is written; its view may be const");
 
@@ -96,8 +93,7 @@ class quantized_tensor {
   [[nodiscard]] quantized_view<B const, L> view() const noexcept { return view_; }
 
  private:
-  template <class T>
-  static T* allocate(std::int64_t count) noexcept {
+  template <class T> static T* allocate(std::int64_t count) noexcept {
     return new (std::nothrow) T[static_cast<std::size_t>(count)]();
   }
   void release() noexcept {
@@ -121,8 +117,7 @@ class quantized_tensor {
 
 namespace detail {
 
-template <class B, class L>
-LOFT_HOST_DEVICE constexpr status check_quantized(quantized_view<B, L> q) noexcept {
+template <class B, class L> LOFT_HOST_DEVICE constexpr status check_quantized(quantized_view<B, L> q) noexcept {
   if (status const s = check_extents(q.rows, q.cols); s != status::ok) return s;
   if (q.rows == 0 || q.cols == 0) return status::ok;
   if (q.codes == nullptr || q.scales == nullptr) return status::null_pointer;

@@ -40,19 +40,16 @@ inline constexpr int tile_height = [] {
 /// True where a matrix whose rows are not contiguous is copied tile by tile, so that each of its cache lines is fetched
 /// once. Blocks of many rows under long runs would make tiles too large: their rows are read and written where they
 /// are.
-template <class O>
-inline constexpr bool stages_tiles = !rotates<O> || tile_height<O> * slice_width<O> <= 1 << 15;
+template <class O> inline constexpr bool stages_tiles = !rotates<O> || tile_height<O> * slice_width<O> <= 1 << 15;
 
-template <class T>
-LOFT_HOST_DEVICE constexpr bool has_contiguous_rows(matrix_view<T> m) noexcept {
+template <class T> LOFT_HOST_DEVICE constexpr bool has_contiguous_rows(matrix_view<T> m) noexcept {
   return m.col_stride == 1 || m.cols == 1;
 }
 
 /// The slices of a matrix in order: `rows` x slice_width elements, of which the last ones are short. They lie in tiles
 /// of `height` rows and one slice; tiles follow each other along the rows of the matrix, and the slices of a tile down
 /// it.
-template <class O>
-class slices {
+template <class O> class slices {
  public:
   std::int64_t row = 0, end = 0;  ///< the rows of the slice: those of one row of blocks
   std::int64_t first = 0;         ///< its first column
@@ -81,8 +78,7 @@ class slices {
   LOFT_HOST_DEVICE constexpr bool starts_tile() const noexcept { return row == top_; }
   LOFT_HOST_DEVICE constexpr bool ends_tile() const noexcept { return end == tile_end_; }
   /// The tile of the slice, in a matrix.
-  template <class T>
-  LOFT_HOST_DEVICE constexpr matrix_view<T> tile_of(matrix_view<T> m) const noexcept {
+  template <class T> LOFT_HOST_DEVICE constexpr matrix_view<T> tile_of(matrix_view<T> m) const noexcept {
     return submatrix(m, top_, tile_end_ - top_, first, count);
   }
   LOFT_HOST_DEVICE constexpr std::int64_t row_in_tile() const noexcept { return row - top_; }
@@ -103,8 +99,7 @@ LOFT_HOST_DEVICE constexpr void copy_by_columns(matrix_view<From> from, matrix_v
 }
 
 /// A buffer for one tile, whose rows are padded so that they do not share the sets of a cache.
-template <class O, class T>
-struct staged_tile {
+template <class O, class T> struct staged_tile {
   static constexpr int pitch = slice_width<O> + 16;
   T values[stages_tiles<O> ? tile_height<O> * pitch : 1];
 
@@ -115,8 +110,7 @@ struct staged_tile {
 
 /// Where decoded rows of floats are written before they are in the matrix: its own rows where it holds contiguous
 /// floats, else a tile that is copied there when it is full, or where tiles would be too large a buffer of one row.
-template <class O, class T>
-class output_rows {
+template <class O, class T> class output_rows {
  public:
   LOFT_HOST_DEVICE constexpr explicit output_rows(matrix_view<T> out) noexcept
       : out_{out}, direct_{std::is_same_v<T, float> && has_contiguous_rows(out)} {}

@@ -12,8 +12,7 @@ namespace loft {
 
 /// A non-owning view of a matrix: element (r, c) is data[r * row_stride + c * col_stride]. Strides are in elements;
 /// without them rows are contiguous. A view that is read may have any strides, negative ones and 0 too.
-template <class T>
-struct matrix_view {
+template <class T> struct matrix_view {
   T* data;
   std::int64_t rows, cols, row_stride = cols, col_stride = 1;
 
@@ -27,17 +26,13 @@ struct matrix_view {
     return {data, rows, cols, row_stride, col_stride};
   }
 };
-template <class T>
-matrix_view(T*, std::int64_t, std::int64_t) -> matrix_view<T>;
-template <class T>
-matrix_view(T*, std::int64_t, std::int64_t, std::int64_t) -> matrix_view<T>;
-template <class T>
-matrix_view(T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t) -> matrix_view<T>;
+template <class T> matrix_view(T*, std::int64_t, std::int64_t) -> matrix_view<T>;
+template <class T> matrix_view(T*, std::int64_t, std::int64_t, std::int64_t) -> matrix_view<T>;
+template <class T> matrix_view(T*, std::int64_t, std::int64_t, std::int64_t, std::int64_t) -> matrix_view<T>;
 
 /// The transpose of a matrix as a view: [rows, cols] -> [cols, rows], element (r, c) of the result is (c, r) of `m`.
 /// Nothing is copied.
-template <class T>
-LOFT_HOST_DEVICE constexpr matrix_view<T> transposed(matrix_view<T> m) noexcept {
+template <class T> LOFT_HOST_DEVICE constexpr matrix_view<T> transposed(matrix_view<T> m) noexcept {
   return {m.data, m.cols, m.rows, m.col_stride, m.row_stride};
 }
 

@@ -73,8 +73,7 @@ namespace detail {
 /// sums, because they are not finite or their block has a NaN scale.
 enum class fate { kept, flushed, saturated, lost };
 
-template <Format F>
-LOFT_HOST_DEVICE constexpr bool is_largest(std::uint32_t c) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr bool is_largest(std::uint32_t c) noexcept {
   constexpr auto spec = F::spec;
   return c == with_sign<F>(spec.max_ordinal(), false) ||
          (spec.is_signed && c == with_sign<F>(spec.max_ordinal(), true));

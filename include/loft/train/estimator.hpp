@@ -33,8 +33,7 @@ concept Estimator = requires(E const estimator, float x) {
 namespace detail {
 
 /// True where x lies between the least and the largest number of F, both included. Not for NaN.
-template <Format F>
-LOFT_HOST_DEVICE constexpr bool is_within(float x) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr bool is_within(float x) noexcept {
   constexpr auto spec = F::spec;
   std::uint32_t const magnitude = magnitude_bits(x);
   if (magnitude > bit_cast<std::uint32_t>(largest<F>)) return false;
@@ -45,8 +44,7 @@ LOFT_HOST_DEVICE constexpr bool is_within(float x) noexcept {
 
 /// How far |x| is from the middle of its interval between neighbours of F, in units of half the interval: 0 in the
 /// middle, 1 on a number of F. in: |x| within F. error: below 2^-53.
-template <Format F>
-LOFT_HOST_DEVICE constexpr double distance_from_middle(float x) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr double distance_from_middle(float x) noexcept {
   float const magnitude = bit_cast<float>(magnitude_bits(x));
   std::uint32_t const lower = round_to_ordinal<F>(unpack<std::uint32_t>(magnitude), toward_zero{}, 0);
   constexpr std::uint32_t most = F::spec.max_ordinal();
@@ -62,17 +60,13 @@ LOFT_HOST_DEVICE constexpr double distance_from_middle(float x) noexcept {
 
 /// Rounding is taken for the identity: the gradient passes.
 struct straight_through {
-  template <Format F>
-  LOFT_HOST_DEVICE constexpr float factor(float) const noexcept {
-    return 1;
-  }
+  template <Format F> LOFT_HOST_DEVICE constexpr float factor(float) const noexcept { return 1; }
 };
 
 /// 1 where the value was within the numbers of the format, 0 where it was clipped to the largest or the least one, and
 /// where the block has a NaN scale. QuEST's trust mask is this with `quest_scale` for a rule.
 struct clipped_straight_through {
-  template <Format F>
-  LOFT_HOST_DEVICE constexpr float factor(float x) const noexcept {
+  template <Format F> LOFT_HOST_DEVICE constexpr float factor(float x) const noexcept {
     return detail::is_within<F>(x) ? 1.0f : 0.0f;
   }
 };
@@ -86,8 +80,7 @@ struct clipped_straight_through {
 struct differentiable_estimator {
   float k = 5, cap = 3;  ///< both finite, k at least 1, cap above 0; {1, cap >= 1} is clipped_straight_through
 
-  template <Format F>
-  LOFT_HOST_DEVICE constexpr float factor(float x) const noexcept {
+  template <Format F> LOFT_HOST_DEVICE constexpr float factor(float x) const noexcept {
     if (!detail::is_within<F>(x)) return 0;
     double const inverse_k = exact::quotient(1, detail::widen(k)), exponent = exact::difference(inverse_k, 1);
     double const distance = detail::distance_from_middle<F>(x);
@@ -99,8 +92,7 @@ struct differentiable_estimator {
 
 namespace detail {
 
-template <class E>
-LOFT_HOST_DEVICE constexpr status check_estimator(E const& estimator) noexcept {
+template <class E> LOFT_HOST_DEVICE constexpr status check_estimator(E const& estimator) noexcept {
   if constexpr (requires { estimator.k, estimator.cap; }) {
     // By bits: a build may take NaN for a number, and the sign of a number makes its bits large.
     std::uint32_t const k = bit_cast<std::uint32_t>(estimator.k), cap = bit_cast<std::uint32_t>(estimator.cap);
@@ -204,8 +196,7 @@ template <Operand O, class T, Estimator E>
 
 /// One bit an element: set where clipped_straight_through is 1. Bit c % 8 of byte c / 8 of a row belongs to column c;
 /// rows are whole bytes, whose last bits are 0. A forward pass saves it in place of the values, for the backward pass.
-template <class Byte>
-struct basic_clip_mask {
+template <class Byte> struct basic_clip_mask {
   Byte* bits;  ///< clip_mask_bytes(rows, cols) bytes
   std::int64_t rows, cols;
 
@@ -228,8 +219,7 @@ LOFT_HOST_DEVICE constexpr std::int64_t clip_mask_bytes(std::int64_t rows, std::
 
 namespace detail {
 
-template <class Byte>
-LOFT_HOST_DEVICE constexpr status check_mask(basic_clip_mask<Byte> mask) noexcept {
+template <class Byte> LOFT_HOST_DEVICE constexpr status check_mask(basic_clip_mask<Byte> mask) noexcept {
   if (status const s = check_extents(mask.rows, mask.cols); s != status::ok) return s;
   return mask.rows != 0 && mask.cols != 0 && mask.bits == nullptr ? status::null_pointer : status::ok;
 }

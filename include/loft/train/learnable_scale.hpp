@@ -41,13 +41,11 @@ struct scale_tiles {
 namespace detail {
 
 /// x / s as the quantizer of learnable scales sees it, and what LSQ makes of it.
-template <Format F>
-struct learned_element {
+template <Format F> struct learned_element {
   float scaled, rounded;
   bool inside;  ///< strictly between the least and the largest number of F
 };
-template <Format F>
-LOFT_HOST_DEVICE constexpr learned_element<F> learn(float x, float scale) noexcept {
+template <Format F> LOFT_HOST_DEVICE constexpr learned_element<F> learn(float x, float scale) noexcept {
   static_assert(F::spec.is_signed && F::spec.has_zero, "learnable scales: the format has a sign and a zero");
   float const scaled = exact::opaque(exact::divide(x, scale));
   float const rounded = magnitude_bits(x) > float_infinity ? x : decode<F>(encode<F>(scaled));

@@ -171,8 +171,7 @@ template <class T>
 }
 
 /// An operand that is clamped to its quantiles before it is quantized, for fake_quantize.
-template <Operand O>
-struct clamped {
+template <Operand O> struct clamped {
   O how{};
   double quantile = 0.99;
   /// The residual is added back in float: what a product with the sparse residual computes with.

@@ -24,8 +24,7 @@ struct none {};
 
 /// An operand whose elements are rounded to F one by one, without a scale: cast<bf16> of mixed precision. What is too
 /// large becomes F's infinity.
-template <Format F, Rounding R = nearest_even>
-struct cast {
+template <Format F, Rounding R = nearest_even> struct cast {
   using element = F;
   R rounding{};
 };
@@ -33,8 +32,7 @@ struct cast {
 /// An operand that is read a second time, along its other dimension: `first` is how the forward product had it, and
 /// what was stored of it; `then`, an operand<...> or none, quantizes that once more along the dimension of this
 /// product.
-template <class First, class Then = none>
-struct stored {
+template <class First, class Then = none> struct stored {
   static_assert(
       std::is_same_v<Then, none> || requires { typename Then::format; },
       "stored<First, Then>: Then is an operand<...>, or none");
@@ -81,8 +79,7 @@ template <class First, class Then, class T>
 // ---- products and recipes ------------------------------------------------------------------------------------------
 
 /// The operands of one product [M, K] x [N, K]^T; each is quantized along K, the dimension that is summed over.
-template <class Left = none, class Right = none>
-struct product {
+template <class Left = none, class Right = none> struct product {
   Left left{};
   Right right{};
 };
@@ -92,8 +89,7 @@ struct product {
 ///   dgrad  dX [tokens, in]  = dY . W^T       left dY,   right W^T  (W read by columns)
 ///   wgrad  dW [out, in]     = dY^T . X^T     left dY^T, right X^T  (both read by columns)
 /// A recipe of another type has these three members, and may have an `estimator` for the weights' gradient.
-template <class Fprop = product<>, class Dgrad = product<>, class Wgrad = product<>>
-struct recipe {
+template <class Fprop = product<>, class Dgrad = product<>, class Wgrad = product<>> struct recipe {
   Fprop fprop{};
   Dgrad dgrad{};
   Wgrad wgrad{};
@@ -132,15 +128,13 @@ struct layer_multiples {
 namespace detail {
 
 /// The run that an operand of a product rotates, along the dimension that is summed over; 1 for none.
-template <class O>
-constexpr int run_of(O const& how) noexcept {
+template <class O> constexpr int run_of(O const& how) noexcept {
   if constexpr (requires { how.rotation; }) return rotation_size<O>;
   else if constexpr (requires { how.then; }) return run_of(how.then);
   else if constexpr (requires { how.how; }) return run_of(how.how);
   else return 1;
 }
-template <class Left, class Right>
-constexpr int run_of(product<Left, Right> const& how) noexcept {
+template <class Left, class Right> constexpr int run_of(product<Left, Right> const& how) noexcept {
   return least_common_multiple(run_of(how.left), run_of(how.right));
 }
 
@@ -148,8 +142,7 @@ constexpr int run_of(product<Left, Right> const& how) noexcept {
 
 /// A layer Y [tokens, out] = X [tokens, in] W^T can take the recipe where these divide its sizes. With other sizes the
 /// operand that meets them returns status::rotation_does_not_divide.
-template <class Recipe>
-constexpr layer_multiples multiples_of(Recipe const& how) noexcept {
+template <class Recipe> constexpr layer_multiples multiples_of(Recipe const& how) noexcept {
   return {detail::run_of(how.fprop), detail::run_of(how.dgrad), detail::run_of(how.wgrad)};
 }
 
@@ -185,8 +178,7 @@ struct exceptions {
 
 /// A recipe for a whole network and a whole training: the main one, and a safe one for the exceptions. The head that
 /// makes logits is never quantized.
-template <class Main, class Safe = recipe<>>
-struct plan {
+template <class Main, class Safe = recipe<>> struct plan {
   Main main{};
   Safe safe{};
   exceptions except{};
@@ -194,8 +186,7 @@ struct plan {
 
   /// Calls f(recipe) with the recipe of one layer at one time, a reference to what lives as long as the plan, or
   /// longer. out: what f returns, of one type for all recipes.
-  template <class Function>
-  constexpr decltype(auto) visit(layer_place at, double progress, Function&& f) const {
+  template <class Function> constexpr decltype(auto) visit(layer_place at, double progress, Function&& f) const {
     if (at.role == layer_role::head) return f(unquantized);
     if (except.apply_to(at, progress)) return f(safe);
     return f(main);

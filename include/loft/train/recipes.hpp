@@ -18,8 +18,7 @@ namespace loft {
 namespace recipes {
 
 /// One operand in all six places.
-template <class O>
-using uniform = recipe<product<O, O>, product<O, O>, product<O, O>>;
+template <class O> using uniform = recipe<product<O, O>, product<O, O>, product<O, O>>;
 
 /// Nothing is quantized.
 using fp32 = recipe<>;
@@ -146,8 +145,7 @@ struct fp4_all_the_way {
 /// Four Over Six in the forward pass; the backward pass reads what was stored of activations and weights, and quantizes
 /// all its operands without bias by MS-EDEN, in groups of `Group` that are rotated with signs drawn anew. source:
 /// Quartet II, arXiv 2601.22813; the group is 128 there, or 32.
-template <int Group = 128>
-struct basic_quartet2 {
+template <int Group = 128> struct basic_quartet2 {
   using forward = operand<loft::nvfp4, loft::four_over_six<>>;
   using backward = operand<loft::nvfp4, ms_eden<Group>, nearest_even, random_hadamard<Group>>;
 
@@ -201,8 +199,7 @@ struct dge_occ {
 
 /// Calls f(name, plan) for every recipe of the catalogue, in its order: the only place that gives names. in: f, for a
 /// name that ends in 0 and every type of plan. The plan is gone after the call: copy it.
-template <class Function>
-constexpr void for_each_recipe(Function&& f) {
+template <class Function> constexpr void for_each_recipe(Function&& f) {
   // source: arXiv 2509.25149 section 4: of 62 blocks, the first 2 and the last 8 stay in bfloat16.
   constexpr exceptions ends{.first = 2.0 / 62, .last = 8.0 / 62};
   f("fp32", plan<recipes::fp32>{});
@@ -242,8 +239,7 @@ constexpr bool same_text(char const* a, char const* b) noexcept {
 
 /// Calls f(plan) with the plan of that name. in: a text that ends in 0. out: false, without a call, for an unknown
 /// name.
-template <class Function>
-[[nodiscard]] constexpr bool visit_recipe(char const* name, Function&& f) {
+template <class Function> [[nodiscard]] constexpr bool visit_recipe(char const* name, Function&& f) {
   bool found = false;
   for_each_recipe([&](char const* each, auto const& plan) {
     if (detail::same_text(each, name)) f(plan), found = true;

@@ -62,8 +62,7 @@ struct two_of_four {
 ///
 /// Sums of squares are in double, a tile's elements in row-major order; a tile with NaN or infinity is among the
 /// largest. The caller lends the memory, one double a tile.
-template <int Rows, int Cols>
-struct half_of_tiles {
+template <int Rows, int Cols> struct half_of_tiles {
   static_assert(Rows >= 0 && Cols >= 1, "half_of_tiles: a tile has columns, and rows or all of them");
   double* workspace = nullptr;  ///< workspace_size(rows, cols) doubles, in no order afterwards
   std::int64_t size = 0;        ///< of the workspace, in doubles
@@ -120,8 +119,7 @@ using half_of_blocks = half_of_tiles<32, 64>;
 
 /// An operand whose residual is quantized and added, for fake_quantize. The residual has an operand of its own: a known
 /// amax is another one, and stochastic rounding wants another stream.
-template <Operand O, Selector S = keep_all, Operand Residual = O>
-struct with_residual {
+template <Operand O, Selector S = keep_all, Operand Residual = O> struct with_residual {
   O how{};
   Residual residual{};
   S select{};

@@ -59,8 +59,7 @@ struct nv_moment4 {
 enum class moment_storage { root, direct };
 
 /// How second moments are stored, for store_second_moment and load_second_moment.
-template <Operand O = operand<mx_moment4>, moment_storage S = moment_storage::root>
-struct second_moment {
+template <Operand O = operand<mx_moment4>, moment_storage S = moment_storage::root> struct second_moment {
   static_assert(!O::format::element::spec.is_signed && O::format::element::spec.has_zero,
                 "second_moment: the block format needs elements without a sign, and a zero");
   static_assert(O::format::shape.rows == 1 && decltype(O{}.rotation)::size == 1,
@@ -75,8 +74,7 @@ namespace detail {
 
 /// The number that is stored for a moment. NaN stays, and infinity unless the policy makes it the largest float; what
 /// is below 0 is no moment, and counts as 0.
-template <moment_storage S, nonfinite N>
-LOFT_HOST_DEVICE constexpr float stored_moment(float moment) noexcept {
+template <moment_storage S, nonfinite N> LOFT_HOST_DEVICE constexpr float stored_moment(float moment) noexcept {
   float const v = apply_nonfinite<N>(moment);
   std::uint32_t const bits = bit_cast<std::uint32_t>(v);
   if (magnitude_bits(v) < float_infinity && bits >= float_sign) return 0;

@@ -11,8 +11,7 @@ using device = loft::gpu::cuda_device;
 struct small_device {
   using stream = device::stream;
   static constexpr int shared_limit = 16 * 1024;
-  template <class... Arguments>
-  static loft::status launch(Arguments... arguments) noexcept {
+  template <class... Arguments> static loft::status launch(Arguments... arguments) noexcept {
     return device::launch(arguments...);
   }
 };

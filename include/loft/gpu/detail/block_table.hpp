@@ -19,12 +19,9 @@ template <class O>
 inline constexpr int tile_unit = detail::least_common_multiple(detail::least_common_multiple(O::format::shape.cols,
                                                                                              detail::rotation_size<O>),
                                                                detail::correction_group<O>);
-template <>
-inline constexpr int tile_unit<void> = 1;
-template <class O>
-inline constexpr int block_rows = O::format::shape.rows;
-template <>
-inline constexpr int block_rows<void> = 1;
+template <> inline constexpr int tile_unit<void> = 1;
+template <class O> inline constexpr int block_rows = O::format::shape.rows;
+template <> inline constexpr int block_rows<void> = 1;
 
 /// The values of a fragment in a tile: sixteen bytes of codes, so that neighbouring threads write whole lines of
 /// memory; whole blocks for rules that look at more than a maximum, or measure errors.
@@ -35,8 +32,7 @@ inline constexpr int tile_fragment = detail::has_statistic<O> || detail::has_can
 
 /// The scales of the tile's blocks of several rows, and the maxima of parts of their rows on the way, in shared memory
 /// behind the tile. The table is that of whole blocks: `slabs` tiles, one below the other, where one is not so tall.
-template <class O, int Rows, int Cols>
-struct block_table {
+template <class O, int Rows, int Cols> struct block_table {
   using format = typename O::format;
   static constexpr int tall = format::shape.rows, wide = format::shape.cols;
   static constexpr int lines = detail::max(Rows, tall), slabs = lines / Rows;
@@ -51,8 +47,7 @@ struct block_table {
 };
 
 /// The fragments of a thread's rows of a tile, in registers from the phase that finds maxima to the one that encodes.
-template <class O, class T, int Rows>
-struct kept_fragments {
+template <class O, class T, int Rows> struct kept_fragments {
   static constexpr int count = tile_fragment<O>, of_tile = Rows * tile_tuning::cols / count;
   static constexpr bool is_rotated = false;
   static constexpr int fragments = detail::max(1, of_tile / tile_tuning::threads);

@@ -14,8 +14,7 @@
 namespace loft::gpu {
 
 /// What every call takes beside its tensors. Everything in it is the caller's; nothing is allocated or waited for.
-template <class Stream>
-struct context {
+template <class Stream> struct context {
   Stream stream{};
   void* workspace = nullptr;         ///< device memory, a multiple of 16 for an address
   std::int64_t workspace_bytes = 0;  ///< its size: see workspace_bytes of the call
@@ -38,8 +37,7 @@ inline bool is_multiple(void const* pointer, int bytes) noexcept {
 }
 
 /// True where rows of T start at multiples of 16 bytes.
-template <class T>
-bool rows_are_wide(matrix_view<T> m) noexcept {
+template <class T> bool rows_are_wide(matrix_view<T> m) noexcept {
   constexpr std::int64_t size = sizeof(T);
   return m.col_stride == 1 && is_multiple(m.data, 16) && (m.rows <= 1 || m.row_stride * size % 16 == 0);
 }
@@ -53,42 +51,30 @@ inline constexpr bool is_row_type =
     O::format::shape.rows == 1 &&
     lanes_hold<detail::rotation_of<O>, row_fragment<O>>&& lanes_together<O, row_fragment<O>> <= 32 && is_wide_type<T>;
 
-template <class T>
-bool aligned(T const* pointer) noexcept {
+template <class T> bool aligned(T const* pointer) noexcept {
   return is_multiple(pointer, static_cast<int>(alignof(T)));
 }
-template <class Stream>
-status check_workspace(context<Stream> const& where, std::int64_t bytes) noexcept {
+template <class Stream> status check_workspace(context<Stream> const& where, std::int64_t bytes) noexcept {
   if (bytes == 0) return status::ok;
   if (where.workspace == nullptr || where.workspace_bytes < bytes) return status::workspace_too_small;
   return is_multiple(where.workspace, 16) ? status::ok : status::misaligned_pointer;
 }
 
 /// The neighbours that lanes work on together: a run of a rotation, or what one lane has.
-template <int Size, int Count>
-inline constexpr std::int64_t lanes_of = Size > Count ? Size : Count;
+template <int Size, int Count> inline constexpr std::int64_t lanes_of = Size > Count ? Size : Count;
 
-template <class T>
-matrix_view<std::remove_const_t<T> const> read_only(matrix_view<T> m) noexcept {
-  return m;
-}
-template <class T>
-bool is_contiguous(matrix_view<T> m) noexcept {
-  return m.rows == 1 || m.row_stride == m.cols;
-}
-template <class T>
-matrix_view<T> as_one_row(matrix_view<T> m) noexcept {
+template <class T> matrix_view<std::remove_const_t<T> const> read_only(matrix_view<T> m) noexcept { return m; }
+template <class T> bool is_contiguous(matrix_view<T> m) noexcept { return m.rows == 1 || m.row_stride == m.cols; }
+template <class T> matrix_view<T> as_one_row(matrix_view<T> m) noexcept {
   return {m.data, 1, m.rows * m.cols, m.rows * m.cols};
 }
 /// Makes contiguous rows of two tensors one long row. in: no block and no run crosses the end of a row.
-template <class T, class U>
-void flatten(matrix_view<T>& in, matrix_view<U>& out) noexcept {
+template <class T, class U> void flatten(matrix_view<T>& in, matrix_view<U>& out) noexcept {
   if (!is_contiguous(in) || !is_contiguous(out)) return;
   in = as_one_row(in);
   out = as_one_row(out);
 }
-template <class T, class B, ScaleLayout L>
-void flatten(matrix_view<T>& values, quantized_view<B, L>& codes) noexcept {
+template <class T, class B, ScaleLayout L> void flatten(matrix_view<T>& values, quantized_view<B, L>& codes) noexcept {
   if (!std::is_same_v<L, row_major> || !is_contiguous(values)) return;
   values = as_one_row(values);
   codes.rows = 1;
@@ -101,8 +87,7 @@ inline row_grid grid_for(std::int64_t rows, std::int64_t cols, std::int64_t widt
 }
 
 /// True where kernels compute the tensor's scale on the device.
-template <class O, class Stream>
-bool needs_scale(O const& how, context<Stream> const& where) noexcept {
+template <class O, class Stream> bool needs_scale(O const& how, context<Stream> const& where) noexcept {
   return has_tensor_scale<typename O::format> && (!detail::knows_amax(how) || where.amax != nullptr);
 }
 

@@ -28,17 +28,14 @@ LOFT_HOST_DEVICE inline void load_eight(std::uint8_t const* codes, int bytes, st
 
 /// True where a code's fields are those of a float whose exponent is too small by fields_exponent<F>: formats without
 /// specials, of a sign and a magnitude.
-template <Format F>
-inline constexpr bool has_float_fields = requires {
+template <Format F> inline constexpr bool has_float_fields = requires {
   requires F::spec.special == specials::none && !F::spec.twos_complement && F::spec.is_signed && F::spec.has_zero;
 };
-template <Format F>
-inline constexpr int fields_exponent = 127 - F::spec.bias;
+template <Format F> inline constexpr int fields_exponent = 127 - F::spec.bias;
 
 /// The eight codes as floats; of formats with has_float_fields the fields alone, the values times
 /// 2^-fields_exponent<F>.
-template <Format F>
-LOFT_HOST_DEVICE inline void decode_eight(std::uint32_t const* words, float* values) noexcept {
+template <Format F> LOFT_HOST_DEVICE inline void decode_eight(std::uint32_t const* words, float* values) noexcept {
   constexpr auto spec = F::spec;
   constexpr int bits = spec.bits();
   for (int i = 0; i < 8; ++i) {
@@ -141,8 +138,7 @@ LOFT_HOST_DEVICE inline bool dequantize_eight(std::uint32_t const* words, code<t
   return small;
 }
 
-template <class O, class T, ScaleLayout L>
-struct dequantize_arguments {
+template <class O, class T, ScaleLayout L> struct dequantize_arguments {
   quantized_view<typename O::format const, L> in;
   matrix_view<T> out;
   O how;

@@ -29,19 +29,15 @@ concept FragmentSource = requires(S const source, int i) {
 };
 
 /// What registers hold of a number in memory: bfloat16 as it is, a float of all else.
-template <class T>
-using register_number = std::conditional_t<std::is_same_v<T, bf16_t>, bf16_t, float>;
-template <class T, int Count>
-using fragment = detail::lane_values<register_number<T>, Count>;
+template <class T> using register_number = std::conditional_t<std::is_same_v<T, bf16_t>, bf16_t, float>;
+template <class T, int Count> using fragment = detail::lane_values<register_number<T>, Count>;
 
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float to_register_float(T x) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr float to_register_float(T x) noexcept {
   if constexpr (std::is_same_v<T, float>) return x;
   else return detail::decode_number<typename T::format>(x.bits());
 }
 
-template <class T>
-[[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t bits_of(T x) noexcept {
+template <class T> [[gnu::always_inline]] LOFT_HOST_DEVICE constexpr std::uint32_t bits_of(T x) noexcept {
   if constexpr (std::is_same_v<T, float>) return bit_cast<std::uint32_t>(x);
   else return x.bits();
 }
@@ -61,8 +57,7 @@ LOFT_HOST_DEVICE inline void put_words(fragment<T, Count>& to, int first, std::u
 }
 
 /// Up to N fragments of a row in global memory, as words while their loads are on their way.
-template <class T, int Count, int N>
-struct loaded_fragments {
+template <class T, int Count, int N> struct loaded_fragments {
   static constexpr int count = Count;
   static constexpr bool is_rotated = false;
   static constexpr int in_word = 4 / static_cast<int>(sizeof(T)), size = Count / in_word;
@@ -115,20 +110,13 @@ template <class O, FragmentSource S, LaneGroup G>
 // ---- outputs
 
 /// True for operands whose rounding or rule draws random words, those of values or those of blocks.
-template <class O>
-inline constexpr bool draws_words = requires(O how) {
-  how.rounding.seed;
-}
+template <class O> inline constexpr bool draws_words = requires(O how) { how.rounding.seed; }
 || requires(O how) { how.rule.seed; };
 /// True for those, and for operands whose rotation has random signs: reseed changes them.
-template <class O>
-inline constexpr bool has_seed = draws_words<O> || requires(O how) {
-  how.rotation.seed;
-};
+template <class O> inline constexpr bool has_seed = draws_words<O> || requires(O how) { how.rotation.seed; };
 
 /// An operand or a rotation with the seed and stream of device memory; `seed` is null where the call gave them.
-template <class O>
-LOFT_HOST_DEVICE inline O with_seed(O how, [[maybe_unused]] std::uint64_t const* seed) noexcept {
+template <class O> LOFT_HOST_DEVICE inline O with_seed(O how, [[maybe_unused]] std::uint64_t const* seed) noexcept {
   if constexpr (has_seed<O> || requires { how.seed; }) {
     if (seed == nullptr) return how;
     how = reseed(how, seed[0], seed[1]);
@@ -139,8 +127,7 @@ LOFT_HOST_DEVICE inline O with_seed(O how, [[maybe_unused]] std::uint64_t const*
 
 /// A tensor that is quantized to, and how. Pointers into device memory are read when the kernel runs, so that a
 /// captured graph can be replayed with other numbers; null says that those of the call hold.
-template <class O, ScaleLayout L>
-struct quantized_output {
+template <class O, ScaleLayout L> struct quantized_output {
   quantized_view<typename O::format, L> view;
   O how;
   tensor_scale t;
@@ -153,14 +140,8 @@ struct quantized_output {
 /// In the place of a second output where there is none.
 struct no_output {};
 
-template <class Output>
-struct operand_of {
-  using type = void;
-};
-template <class O, ScaleLayout L>
-struct operand_of<quantized_output<O, L>> {
-  using type = O;
-};
+template <class Output> struct operand_of { using type = void; };
+template <class O, ScaleLayout L> struct operand_of<quantized_output<O, L>> { using type = O; };
 
 /// Stores the first `count` codes of a fragment; the bits behind them are zero up to the end of the byte. `whole`: all
 /// codes are there, at an address that store_words takes.
@@ -184,8 +165,7 @@ LOFT_HOST_DEVICE inline bool codes_are_wide(std::uint8_t const* codes, std::int6
 
 /// Where a lane's fragment goes: `Count` columns from (row, col) on, of which `valid` are in the tensor. Blocks have
 /// powers of two for rows and columns, and col is a multiple of Count or of a block.
-template <BlockFormat B, ScaleLayout L, int Count>
-struct output_cursor {
+template <BlockFormat B, ScaleLayout L, int Count> struct output_cursor {
   static constexpr int bits = B::element::spec.bits(), wide = B::shape.cols, tall = B::shape.rows;
   static constexpr int blocks = lane_codes<B, Count>::blocks, part = detail::min(wide, Count);
 

@@ -17,8 +17,7 @@ namespace loft::gpu {
 
 /// What a step works on: all of it device memory of the caller. Norm: double, or norm_partial where the partials of all
 /// ranks and shards have been added up already.
-template <class Norm>
-struct gnmr_memory {
+template <class Norm> struct gnmr_memory {
   gnmr_unit* units = nullptr;
   std::int64_t count = 0;
   Norm const* norms = nullptr;     ///< one a unit

@@ -80,8 +80,7 @@ LOFT_HOST_DEVICE constexpr int shared_bytes() noexcept {
   *word = detail::max(*word, value);
 #endif
 }
-template <class Word>
-[[gnu::always_inline]] LOFT_HOST_DEVICE inline Word atomic_add(Word* word, Word value) noexcept {
+template <class Word> [[gnu::always_inline]] LOFT_HOST_DEVICE inline Word atomic_add(Word* word, Word value) noexcept {
 #if defined(__CUDA_ARCH__)
   if constexpr (sizeof(Word) == 8)
     return atomicAdd(reinterpret_cast<unsigned long long*>(word), static_cast<unsigned long long>(value));

@@ -28,8 +28,7 @@ static_assert(norm_tuning::values == norm_order::neighbours && norm_order::accum
               "a lane has 16 neighbours at a time, which go to its eight accumulators");
 
 /// Rounds whose loads are on their way while a lane adds.
-template <class T>
-LOFT_HOST_DEVICE constexpr int rounds_ahead(int bytes) noexcept {
+template <class T> LOFT_HOST_DEVICE constexpr int rounds_ahead(int bytes) noexcept {
   return detail::clamp(bytes / (norm_tuning::values * static_cast<int>(sizeof(T))), 1, norm_tuning::rounds / 2);
 }
 
@@ -43,15 +42,13 @@ struct norm_lane {
     double const value = native::exact_double(x);
     sums[i % count] = __builtin_fma(value, value, sums[i % count]);  // the square is exact: as a product and a sum
   }
-  template <class V>
-  LOFT_HOST_DEVICE void add(V const& values) noexcept {
+  template <class V> LOFT_HOST_DEVICE void add(V const& values) noexcept {
     for (int i = 0; i < norm_tuning::values; ++i) add(i, values[i]);
   }
 };
 
 /// The sum over 32 lanes as a tree by neighbours, in all of them.
-template <class N>
-[[gnu::always_inline]] LOFT_HOST_DEVICE inline N sum_of_lanes(N number) noexcept {
+template <class N> [[gnu::always_inline]] LOFT_HOST_DEVICE inline N sum_of_lanes(N number) noexcept {
   return detail::sum_of_lanes<norm_tuning::lanes>(number, lane_group<norm_tuning::lanes>{});
 }
 

@@ -15,14 +15,12 @@ namespace loft::gpu {
 
 /// One tensor of a list in device memory: its numbers, how many, and how many blocks of threads the tensors before it
 /// have; an empty tensor has one.
-template <class T>
-struct norm_item {
+template <class T> struct norm_item {
   T const* values;
   std::int64_t count, first_block = 0;
 };
 
-template <class T>
-struct norm_arguments {
+template <class T> struct norm_arguments {
   norm_item<T> const* items;
   int count, level;
   norm_partial* out;        ///< one for each tensor
@@ -46,8 +44,7 @@ LOFT_HOST_DEVICE inline int item_of(norm_item<T> const* items, int count, std::i
 }
 
 /// What a group of lanes has of a tensor.
-template <class T>
-struct norm_share {
+template <class T> struct norm_share {
   T const* values;    ///< where its first chunk begins
   std::int64_t left;  ///< elements from there to the tensor's end
   std::int64_t block, blocks;
@@ -109,8 +106,7 @@ __global__ void __launch_bounds__(norm_tuning::threads, blocks_held(sizeof(T) ==
               a.out + which);
 }
 
-template <class O, class T>
-struct norm_by_product {
+template <class O, class T> struct norm_by_product {
   row_arguments<O, T, row_major> rows;
   int level;
   norm_partial* out;

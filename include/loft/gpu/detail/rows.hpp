@@ -47,8 +47,7 @@ inline constexpr int lanes_together = detail::max(
     1, detail::max(detail::max(O::format::shape.cols, detail::rotation_size<O>), detail::correction_group<O>) / Count);
 
 /// A stochastic rounding of lanes whose generator's keys are made once; on the host they are constants of the launch.
-template <class R>
-struct keyed {
+template <class R> struct keyed {
   static constexpr int bits = R::bits;
   static constexpr bool starts_with_a_call = row_tuning::values % (128 / bits) == 0;  // a fragment does
   using generator = typename R::generator;
@@ -82,11 +81,9 @@ constexpr auto with_keys(operand<B, Rule, R, Rotation, N> const& how) noexcept {
 
 /// True for operands whose threads take several turns and load the values of the next one meanwhile. Where a rotation
 /// needs the registers, too, that is slower.
-template <class O>
-inline constexpr bool takes_turns = draws_words<O> && !detail::rotates<O>;
+template <class O> inline constexpr bool takes_turns = draws_words<O> && !detail::rotates<O>;
 
-template <class O, class T, ScaleLayout L>
-struct row_arguments {
+template <class O, class T, ScaleLayout L> struct row_arguments {
   matrix_view<T const> in;
   quantized_output<O, L> to;
   std::uint32_t chunks = 1;  ///< blocks of threads for a row
@@ -118,8 +115,7 @@ template <class O, ScaleLayout L, int Count, LaneGroup G>
 
 /// What a kernel does with the values of a fragment beside quantizing them: here nothing; norm_lane adds their squares.
 struct no_sink {
-  template <class V>
-  LOFT_HOST_DEVICE void add(V const&) noexcept {}
+  template <class V> LOFT_HOST_DEVICE void add(V const&) noexcept {}
 };
 /// More values than a batch has.
 inline constexpr int all_of_batch = 1 << 30;

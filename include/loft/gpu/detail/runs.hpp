@@ -35,8 +35,7 @@ struct block_team {
 /// The values of a row that a team has: as many units as reach run_tuning::values.
 template <int Unit>
 inline constexpr int team_values = static_cast<int>(detail::ceil_div(run_tuning::values, Unit)) * Unit;
-template <int Count>
-inline constexpr int team_bytes = (detail::team_floats(Count) * 4 + 15) / 16 * 16;
+template <int Count> inline constexpr int team_bytes = (detail::team_floats(Count) * 4 + 15) / 16 * 16;
 
 /// Values [col, col + Count) of a row to a team's memory, as an operand sees them before its rotation; zeros beyond the
 /// end.
@@ -59,8 +58,7 @@ LOFT_HOST_DEVICE inline void load_rotated(float* runs, matrix_view<T const> in, 
 }
 
 /// The fragments of a row that load_rotated left in a team's memory: values(i) begins at place i of the row.
-template <class O, int Count>
-struct team_row {
+template <class O, int Count> struct team_row {
   static constexpr int count = Count;
   static constexpr bool is_rotated = true;
   float const* runs;
@@ -105,8 +103,7 @@ __global__ void __launch_bounds__(run_tuning::threads) find_amax_of_runs(amax_ar
   if (thread_index() % 32 == 0) atomic_largest(a.amax, largest);
 }
 
-template <class O, class T, ScaleLayout L>
-struct run_arguments {
+template <class O, class T, ScaleLayout L> struct run_arguments {
   matrix_view<T const> in;
   quantized_output<O, L> to;
   std::uint32_t chunks;  ///< blocks of threads for a row of blocks
@@ -114,8 +111,7 @@ struct run_arguments {
 
 /// The shapes of quantize_runs: how many values a lane has, at most a block, and how many a team has of a row; whole
 /// blocks where the rule looks at them.
-template <class O>
-struct run_shape {
+template <class O> struct run_shape {
   using format = typename O::format;
   static constexpr int wide = format::shape.cols, tall = format::shape.rows;
   static constexpr int usual = format::element::spec.bits() > 6 ? 16 : 32;

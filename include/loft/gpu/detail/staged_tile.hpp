@@ -22,8 +22,7 @@ struct tile_tuning {
 /// A tile in shared memory, in groups of sixteen bytes. Rows of 16-bit numbers end with a group more, so that
 /// neighbouring rows lie in different banks. The place of a group in its row is the same for `swizzle` neighbouring
 /// rows, and differs for the next ones, so that one column of them lies in different banks, too.
-template <class T, int Rows, int Cols>
-struct staged_tile {
+template <class T, int Rows, int Cols> struct staged_tile {
   static constexpr int group = 16 / static_cast<int>(sizeof(T)), swizzle = 16;
   static constexpr int pitch = Cols + (sizeof(T) == 2 ? group : 0);
   static constexpr int bytes = Rows * pitch * static_cast<int>(sizeof(T));
@@ -39,10 +38,7 @@ struct staged_tile {
 };
 
 /// Sixteen bytes as numbers.
-template <class T>
-struct alignas(16) quad {
-  T values[16 / sizeof(T)];
-};
+template <class T> struct alignas(16) quad { T values[16 / sizeof(T)]; };
 
 /// Copies a tile of `in` whose first element is (row, col); what lies outside of `in` becomes zero. `wide`: sixteen
 /// bytes can be read at once along the contiguous direction.
@@ -79,8 +75,7 @@ LOFT_HOST_DEVICE inline void stage(staged_tile<T, Rows, Cols> tile, matrix_view<
 }
 
 /// Value i of a fragment; of a pair of bfloat16 the first one comes first.
-template <class T, class V>
-LOFT_HOST_DEVICE inline void put_value(V& to, int i, T number) noexcept {
+template <class T, class V> LOFT_HOST_DEVICE inline void put_value(V& to, int i, T number) noexcept {
   if constexpr (!std::is_same_v<T, bf16_t>) to.values[i] = to_register_float(number);
   else if (i % 2 == 0) to.words[i / 2] = number.bits();
   else to.words[i / 2] = native::choose_bytes(to.words[i / 2], number.bits(), 0x5410);
@@ -89,8 +84,7 @@ LOFT_HOST_DEVICE inline void put_value(V& to, int i, T number) noexcept {
 /// The fragments of a thread in a tile: `Count` neighbours of its rows, or with Down of its columns, always at the same
 /// place of a line, and `step` lines apart. Neighbouring threads have neighbouring fragments, whose codes and scales
 /// are neighbours in memory.
-template <bool Down, int Count, class T, int Rows, int Cols>
-struct tile_lines {
+template <bool Down, int Count, class T, int Rows, int Cols> struct tile_lines {
   static constexpr int count = Count, lines = Down ? Cols : Rows, length = Down ? Rows : Cols;
   static constexpr bool is_rotated = false;
   static constexpr int step = tile_tuning::threads * Count / length;

@@ -81,8 +81,7 @@ status launch_any(matrix_view<T const> in, quantized_output<O, L> const& to, con
 
 /// The turns of a thread, where a row holds `chunks` whole blocks of threads of one turn: so many blocks are left that
 /// every GPU has several for each of its multiprocessors.
-template <class O>
-constexpr std::int64_t turns_for(std::int64_t rows, std::int64_t chunks) noexcept {
+template <class O> constexpr std::int64_t turns_for(std::int64_t rows, std::int64_t chunks) noexcept {
   if (!takes_turns<O>) return 1;
   return detail::clamp<std::int64_t>(detail::min(rows * chunks / 4096, chunks), 1, 4);
 }

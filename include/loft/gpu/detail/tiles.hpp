@@ -91,8 +91,7 @@ LOFT_HOST_DEVICE inline void encode_lines(S const& source, tile_lines<Down, Coun
   }
 }
 
-template <class First, class Second, class T>
-struct tile_arguments {
+template <class First, class Second, class T> struct tile_arguments {
   matrix_view<T const> in;
   First rows_out;
   Second cols_out;
@@ -102,8 +101,7 @@ struct tile_arguments {
 
 /// True where the transpose is made of the rows' codes: one operand on squares, no random words, whole words of codes,
 /// and scales that are stored once.
-template <class First, class Second>
-inline constexpr bool transposes_codes = false;
+template <class First, class Second> inline constexpr bool transposes_codes = false;
 template <class O, ScaleLayout Rows, ScaleLayout Cols>
 inline constexpr bool transposes_codes<quantized_output<O, Rows>, quantized_output<O, Cols>> =
     block_rows<O> > 1 && !Cols::repeats_rows && !detail::has_random_words<detail::rounding_of<O>> &&
@@ -129,8 +127,7 @@ template <class First, int Rows>
 inline constexpr int rows_together = detail::max(Rows, block_rows<typename operand_of<First>::type>);
 
 /// Fails to compile where a kernel asks for more shared memory than its target has; the compiler names both numbers.
-template <int Bytes, int Limit>
-struct shared_memory {
+template <int Bytes, int Limit> struct shared_memory {
   static_assert(Bytes <= Limit, "the kernel needs more bytes of shared memory (the first number) than the target has");
   static constexpr int bytes = Bytes;
 };

@@ -15,8 +15,7 @@ namespace loft::gpu {
 
 /// A staging buffer in shared memory for the codes of a tile, from which they are written as columns. It holds squares
 /// of 8 x 8 nibbles or 4 x 4 bytes; the words of one column of squares lie in different banks.
-template <class O, int Rows, int Cols>
-struct transposed_codes {
+template <class O, int Rows, int Cols> struct transposed_codes {
   static constexpr int side = 32 / O::format::element::spec.bits(), pitch = Cols / side;
   static constexpr int bytes = Rows * pitch * 4;
   std::uint32_t* data;
@@ -24,16 +23,14 @@ struct transposed_codes {
   LOFT_HOST_DEVICE std::uint32_t& at(unsigned line, unsigned word) const noexcept {
     return data[line * pitch + (word ^ line / side % 16)];
   }
-  template <int Count>
-  LOFT_HOST_DEVICE void put(int line, int first, std::uint32_t const* words) const noexcept {
+  template <int Count> LOFT_HOST_DEVICE void put(int line, int first, std::uint32_t const* words) const noexcept {
     for (int i = 0; i < Count / side; ++i)
       at(static_cast<unsigned>(line), static_cast<unsigned>(first / side + i)) = words[i];
   }
 };
 
 /// Transposes a square of nibbles or bytes: word i has row i before and column i after.
-template <int Bits>
-LOFT_HOST_DEVICE constexpr void transpose_square(std::uint32_t* words) noexcept {
+template <int Bits> LOFT_HOST_DEVICE constexpr void transpose_square(std::uint32_t* words) noexcept {
   constexpr int side = 32 / Bits;
   auto const both = [&](int distance, auto exchange) {
     for (int i = 0; i < side; ++i)
@@ -59,8 +56,7 @@ LOFT_HOST_DEVICE constexpr void transpose_square(std::uint32_t* words) noexcept 
 
 /// From `Side` words in each of four neighbouring lanes, which are rows of words, to Side / 4 columns of four words in
 /// each: word 4 i + k becomes word (Side / 4) lane + i of lane k. All lanes call.
-template <int Side>
-LOFT_HOST_DEVICE inline void gather_columns(std::uint32_t* words) noexcept {
+template <int Side> LOFT_HOST_DEVICE inline void gather_columns(std::uint32_t* words) noexcept {
   int const lane = native::lane_index() % 4;
   // Lanes two apart, then neighbours, each keep one half of what they have and give the other.
   std::uint32_t halves[Side];

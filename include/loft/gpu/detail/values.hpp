@@ -51,8 +51,7 @@ LOFT_HOST_DEVICE inline void store_numbers(T* to, std::int64_t stride, float con
   }
 }
 
-template <class Rotation, class T>
-struct rotate_arguments {
+template <class Rotation, class T> struct rotate_arguments {
   matrix_view<T const> in;
   matrix_view<T> out;
   Rotation rotation;
@@ -87,8 +86,7 @@ __global__ void __launch_bounds__(value_tuning::threads) rotate_rows(rotate_argu
   }
 }
 
-template <class O, class T>
-struct amax_arguments {
+template <class O, class T> struct amax_arguments {
   matrix_view<T const> in;
   O how;
   std::uint64_t const* seed;  ///< as quantized_output has it
@@ -131,8 +129,7 @@ __global__ void __launch_bounds__(value_tuning::threads) find_amax(amax_argument
 }
 
 /// The tensor's scale from an amax in device memory, for the kernels that come after.
-template <class O>
-__global__ void choose_tensor_scale(float const* amax, tensor_scale* scale, float* decode) {
+template <class O> __global__ void choose_tensor_scale(float const* amax, tensor_scale* scale, float* decode) {
   if (thread_index() != 0) return;
   float const known =
       bit_cast<float>(detail::min(bit_cast<std::uint32_t>(*amax) & ~detail::float_sign, detail::float_max));
@@ -142,14 +139,12 @@ __global__ void choose_tensor_scale(float const* amax, tensor_scale* scale, floa
 }
 
 /// Writes a number that the host knows to device memory.
-template <class Number>
-__global__ void store_number(Number number, Number* to) {
+template <class Number> __global__ void store_number(Number number, Number* to) {
   if (thread_index() == 0) *to = number;
 }
 
 /// Zeroes the places of a layout that belong to no block.
-template <class B, class L>
-__global__ void pad_scales(quantized_view<B, L> out) {
+template <class B, class L> __global__ void pad_scales(quantized_view<B, L> out) {
   detail::scale_grid<B, L> const grid{out.rows, out.cols};
   std::int64_t const place = std::int64_t{block_index()} * value_tuning::threads + thread_index();
   std::int64_t const row = place / grid.padded_cols(), col = place % grid.padded_cols();

@@ -33,19 +33,16 @@ inline constexpr bool has_hardware_stochastic = false;
 #endif
 inline constexpr bool has_directed_rounding = true;
 
-template <class>
-inline constexpr bool has_encode_32 = false;
+template <class> inline constexpr bool has_encode_32 = false;
 
 template <class F>
 inline constexpr bool has_pair_encode =
     (has_8_bit_conversions && (std::is_same_v<F, e4m3> || std::is_same_v<F, ue4m3> || std::is_same_v<F, e5m2>)) ||
     (has_narrow_conversions && (std::is_same_v<F, e2m1> || std::is_same_v<F, e2m3> || std::is_same_v<F, e3m2>));
-template <class F>
-inline constexpr bool has_pair_decode = has_pair_encode<F>;
+template <class F> inline constexpr bool has_pair_decode = has_pair_encode<F>;
 
 /// cvt puts its first operand into the high half.
-template <Format F>
-LOFT_HOST_DEVICE inline std::uint16_t encode_pair(float low, float high) noexcept {
+template <Format F> LOFT_HOST_DEVICE inline std::uint16_t encode_pair(float low, float high) noexcept {
   static_assert(has_pair_encode<F>);
   std::uint16_t pair = 0;
   if constexpr (std::is_same_v<F, e5m2>)
@@ -63,8 +60,7 @@ LOFT_HOST_DEVICE inline std::uint16_t encode_pair(float low, float high) noexcep
 }
 
 /// Through fp16, which holds every number of these formats; its NaN is replaced by that of decode.
-template <Format F>
-LOFT_HOST_DEVICE inline void decode_pair(std::uint16_t pair, float& low, float& high) noexcept {
+template <Format F> LOFT_HOST_DEVICE inline void decode_pair(std::uint16_t pair, float& low, float& high) noexcept {
   static_assert(has_pair_decode<F>);
   std::uint32_t halves = 0;
   if constexpr (std::is_same_v<F, e5m2>) asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(halves) : "h"(pair));

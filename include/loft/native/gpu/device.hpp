@@ -40,8 +40,7 @@ template <class Function>
 
 /// encode<F>(low) and encode<F>(high), nearest even and saturated: two bytes, the first value in the low one. Formats
 /// of 4 bits: two nibbles of one byte. in: no NaN; for unsigned formats nothing below zero, nor -0.
-template <Format F>
-[[gnu::always_inline]] LOFT_HOST_DEVICE std::uint16_t encode_pair(float low, float high) noexcept;
+template <Format F> [[gnu::always_inline]] LOFT_HOST_DEVICE std::uint16_t encode_pair(float low, float high) noexcept;
 
 /// decode<F> of both codes of a pair, NaN and infinity included.
 template <Format F>
@@ -74,13 +73,10 @@ LOFT_HOST_DEVICE float add_toward_zero(float a, float b) noexcept;
 #if !defined(__CUDA_ARCH__) && !defined(__HIP_DEVICE_COMPILE__)
 
 /// Whether this pass has encode_pair<F> and decode_pair<F>.
-template <class F>
-inline constexpr bool has_pair_encode = false;
-template <class F>
-inline constexpr bool has_pair_decode = false;
+template <class F> inline constexpr bool has_pair_encode = false;
+template <class F> inline constexpr bool has_pair_decode = false;
 /// Whether it has encode_32<F>.
-template <class F>
-inline constexpr bool has_encode_32 = false;
+template <class F> inline constexpr bool has_encode_32 = false;
 /// Whether it has hardware_stochastic_e2m1x4, and whether it has fma_toward_zero and add_toward_zero.
 inline constexpr bool has_hardware_stochastic = false;
 inline constexpr bool has_directed_rounding = false;

@@ -46,15 +46,13 @@ template <class F>
 inline constexpr bool has_pair_encode = (has_8_bit_conversions &&
                                          (is_native_e4m3<F> || std::is_same_v<F, native_e5m2>)) ||
                                         (has_narrow_conversions && std::is_same_v<F, e2m1>);
-template <class F>
-inline constexpr bool has_pair_decode = has_pair_encode<F>;
+template <class F> inline constexpr bool has_pair_decode = has_pair_encode<F>;
 template <class F>
 inline constexpr bool has_encode_32 = has_narrow_conversions && (std::is_same_v<F, e2m3> || std::is_same_v<F, e3m2>);
 
 /// The 8-bit conversions make NaN or infinity of what is too large, as the mode bit FP16_OVFL is clear in compiled
 /// kernels: values are clamped first. Those of 4 and 6 bits saturate, and divide by a scale, here 1.
-template <Format F>
-LOFT_HOST_DEVICE inline std::uint16_t encode_pair(float low, float high) noexcept {
+template <Format F> LOFT_HOST_DEVICE inline std::uint16_t encode_pair(float low, float high) noexcept {
   static_assert(has_pair_encode<F>);
   constexpr auto spec = F::spec;
   constexpr int shift = 23 - spec.mantissa_bits;

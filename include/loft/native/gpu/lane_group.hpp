@@ -32,8 +32,7 @@ struct one_lane {
 
 /// `Lanes` neighbours of a warp or a wave, the first of which has a multiple of `Lanes` for its number. Device code
 /// only.
-template <int Lanes>
-struct lane_group {
+template <int Lanes> struct lane_group {
   static_assert(Lanes >= 1 && Lanes <= 32 && (Lanes & (Lanes - 1)) == 0,
                 "lane_group: a power of two up to 32, so that it fits every warp and wave");
   static constexpr int size = Lanes;
@@ -53,8 +52,7 @@ LOFT_HOST_DEVICE constexpr std::uint32_t largest_word(std::uint32_t word, G cons
 }
 
 /// The number of 32 or 64 bits that the lane of rank `rank() ^ mask` passes at the same call.
-template <class N, LaneGroup G>
-LOFT_HOST_DEVICE constexpr N exchange(N number, int mask, G const& group) noexcept {
+template <class N, LaneGroup G> LOFT_HOST_DEVICE constexpr N exchange(N number, int mask, G const& group) noexcept {
   if constexpr (sizeof(N) == 4) {
     return bit_cast<N>(group.exchange(bit_cast<std::uint32_t>(number), mask));
   } else {

@@ -17,22 +17,18 @@ namespace loft::native {
 #if LOFT_HAS_HOST_VECTORS
 
 /// Whether magnitudes are compared two in a lane, as those of 16 bits are.
-template <int N, class T>
-inline constexpr bool compares_pairs = sizeof(T) == 2 && N % (2 * lanes) == 0;
-template <int N, class T>
-using compared = std::conditional_t<compares_pairs<N, T>, i16_pairs, i32s>;
+template <int N, class T> inline constexpr bool compares_pairs = sizeof(T) == 2 && N % (2 * lanes) == 0;
+template <int N, class T> using compared = std::conditional_t<compares_pairs<N, T>, i16_pairs, i32s>;
 
 /// A register of magnitudes: the bits of floats, or the codes of values of 16 bits, two in a lane under compares_pairs.
-template <int N, class T>
-[[gnu::always_inline]] inline i32s load_magnitudes(T const* values) noexcept {
+template <int N, class T> [[gnu::always_inline]] inline i32s load_magnitudes(T const* values) noexcept {
   if constexpr (sizeof(T) == 4) return load<i32s>(values) & 0x7fff'ffff;
   else if constexpr (compares_pairs<N, T>) return load<i32s>(values) & 0x7fff'7fff;
   else return __builtin_bit_cast(i32s, widen(load<u16s>(values)) & 0x7fffu);
 }
 
 /// The largest magnitude of each lane, for N values.
-template <int N, class T>
-[[gnu::always_inline]] inline i32s largest_lanes(T const* values) noexcept {
+template <int N, class T> [[gnu::always_inline]] inline i32s largest_lanes(T const* values) noexcept {
   constexpr int step = compares_pairs<N, T> ? 2 * lanes : lanes;
   i32s result = load_magnitudes<N>(values);
   for (int i = step; i < N; i += step) result = larger_lanes<compared<N, T>>(result, load_magnitudes<N>(values + i));
@@ -40,23 +36,20 @@ template <int N, class T>
 }
 
 /// The larger of the two magnitudes that largest_lanes leaves in a lane under compares_pairs.
-template <int N, class T>
-[[gnu::always_inline]] inline i32s one_in_a_lane(i32s magnitudes) noexcept {
+template <int N, class T> [[gnu::always_inline]] inline i32s one_in_a_lane(i32s magnitudes) noexcept {
   if constexpr (compares_pairs<N, T>) return larger_lanes<i32s>(magnitudes & 0xffff, magnitudes >> 16);
   else return magnitudes;
 }
 
 /// The result of one_in_a_lane for values of type T as bits of floats.
-template <class T>
-[[gnu::always_inline]] inline u32s magnitude_bits_of(i32s magnitudes) noexcept {
+template <class T> [[gnu::always_inline]] inline u32s magnitude_bits_of(i32s magnitudes) noexcept {
   u32s const bits = __builtin_bit_cast(u32s, magnitudes);
   if constexpr (sizeof(T) == 4) return bits;
   else return __builtin_bit_cast(u32s, decode_lanes<typename T::format>(bits));
 }
 
 /// Writes the codes of a register in `Bits` bits each.
-template <int Bits, class C>
-[[gnu::always_inline]] inline void store_codes(C* to, u32s codes) noexcept {
+template <int Bits, class C> [[gnu::always_inline]] inline void store_codes(C* to, u32s codes) noexcept {
   static_assert(Bits == 4 || Bits == 8 || Bits == 16);
   if constexpr (Bits == 4) store_packed(to, codes);
   else if constexpr (Bits == 8) store(to, __builtin_convertvector(codes, u8s));

@@ -25,8 +25,7 @@ struct upper_halves {
 ///
 /// Roundings look at the m + 1 top bits of the mantissa, and of the rest only at whether it is zero. So a float can be
 /// cut to 16 bits if the last of these say whether anything was lost.
-template <class F, class R>
-struct table_encoder {
+template <class F, class R> struct table_encoder {
   static constexpr auto spec = F::spec;
   static constexpr int m = spec.mantissa_bits, below = m + 2, cut = 6 - m;
   static constexpr int origin = (127 + spec.min_exponent() - below) << 7;  // a bf16 with an index of 0
@@ -89,8 +88,7 @@ inline constexpr bool has_table_encoder = [] {
 
 /// The upper halves of two registers of floats, one after the other. What is lost sets bits below Encoder::cut, of
 /// which only matters whether all are zero.
-template <class Encoder>
-[[gnu::always_inline]] inline upper_halves cut_to_upper_halves(f32s a, f32s b) noexcept {
+template <class Encoder> [[gnu::always_inline]] inline upper_halves cut_to_upper_halves(f32s a, f32s b) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
     u16_pairs const x = __builtin_bit_cast(u16_pairs, a), y = __builtin_bit_cast(u16_pairs, b);
     u16_pairs const kept = __builtin_shufflevector(x, y, (2 * I + 1)...);
@@ -102,15 +100,13 @@ template <class Encoder>
 }
 
 /// Whether the upper 16 bits of a T are a bf16: for float and for bf16_t.
-template <class T>
-inline constexpr bool has_upper_half = std::is_same_v<T, float> || requires {
+template <class T> inline constexpr bool has_upper_half = std::is_same_v<T, float> || requires {
   requires sizeof(T) == 2 && is_upper_part<typename T::format>;
   requires T::format::spec.mantissa_bits == 7;
 };
 
 /// The upper halves of 2 * lanes values.
-template <class Encoder, class T>
-[[gnu::always_inline]] inline upper_halves load_upper_halves(T const* from) noexcept {
+template <class Encoder, class T> [[gnu::always_inline]] inline upper_halves load_upper_halves(T const* from) noexcept {
   if constexpr (std::is_same_v<T, float>) {
     return cut_to_upper_halves<Encoder>(load<f32s>(from), load<f32s>(from + lanes));
   } else {
@@ -120,8 +116,7 @@ template <class Encoder, class T>
 }
 
 /// Writes a register of codes of 4 bits, two in a byte.
-template <class C>
-[[gnu::always_inline]] inline void store_packed(C* to, u32s codes) noexcept {
+template <class C> [[gnu::always_inline]] inline void store_packed(C* to, u32s codes) noexcept {
   u64s const pairs = __builtin_bit_cast(u64s, codes);
   store(to, __builtin_convertvector(pairs | (pairs >> 28), half_u8s));
 }

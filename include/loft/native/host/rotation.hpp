@@ -15,8 +15,7 @@ namespace loft::native {
 #if LOFT_HAS_HOST_VECTORS
 
 /// Butterflies between registers that are 1, 2, 4, ... apart, below `end`.
-template <int Count>
-[[gnu::always_inline]] inline void butterflies_between(f32s* v, int end) noexcept {
+template <int Count> [[gnu::always_inline]] inline void butterflies_between(f32s* v, int end) noexcept {
   for (int distance = 1; distance < end; distance *= 2) {
     for (int k = 0; k < Count; ++k) {
       if ((k & distance) != 0) continue;

@@ -17,23 +17,20 @@ namespace loft::native {
 #if LOFT_HAS_HOST_VECTORS
 
 /// Whether a code of F is the upper part of a float, as one of bf16 is: both have the same exponents.
-template <class F>
-inline constexpr bool is_upper_part = requires {
+template <class F> inline constexpr bool is_upper_part = requires {
   requires F::spec.exponent_bits == 8 && F::spec.bias == 127 && F::spec.special == specials::ieee&& F::spec.is_signed;
   requires F::spec.bits() <= 16;
 };
 
 /// Whether a decoder<F> exists: F has the layout of a float, a sign and a zero, and its values are normal floats,
 /// unless its codes are upper parts of floats.
-template <class F>
-inline constexpr bool has_decoder = is_upper_part<F> || requires {
+template <class F> inline constexpr bool has_decoder = is_upper_part<F> || requires {
   requires F::spec.exponent_bits >= 1 && F::spec.bits() <= 16 && F::spec.has_zero&& F::spec.is_signed;
   requires F::spec.min_exponent() - F::spec.mantissa_bits >= -100;
 };
 
 /// The values of a register of codes.
-template <class F>
-[[gnu::always_inline]] inline f32s decode_lanes(u32s codes) noexcept {
+template <class F> [[gnu::always_inline]] inline f32s decode_lanes(u32s codes) noexcept {
   constexpr auto spec = F::spec;
   constexpr int shift = 23 - spec.mantissa_bits;
   constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - spec.bias) << 23;
@@ -61,8 +58,7 @@ template <class F>
 }
 
 /// decode_lanes<F> for many registers. Where all values of F fit in one register, they are looked up there.
-template <class F>
-struct decoder {
+template <class F> struct decoder {
 #if defined(__clang__)
   static constexpr bool looks_up = false;  // clang has no shuffle with computed lanes
 #else
@@ -90,16 +86,14 @@ struct decoder {
 };
 
 /// Whether load_values takes a T: float, and numbers of 16 bits that have a decoder.
-template <class T>
-inline constexpr bool has_load_values = std::is_same_v<T, float> || requires {
+template <class T> inline constexpr bool has_load_values = std::is_same_v<T, float> || requires {
   // Magnitudes of 16 bits are compared as they are: infinity above the numbers, and NaN above it.
   requires sizeof(T) == 2 && has_decoder<typename T::format>;
   requires T::format::spec.special == specials::ieee;
 };
 
 /// A register of values as floats. A NaN stays one; its bits need not be the canonical ones.
-template <class T>
-[[gnu::always_inline]] inline f32s load_values(T const* from) noexcept {
+template <class T> [[gnu::always_inline]] inline f32s load_values(T const* from) noexcept {
   if constexpr (std::is_same_v<T, float>) return load<f32s>(from);
   else if constexpr (is_upper_part<typename T::format>)
     return __builtin_bit_cast(f32s, widen(load<u16s>(from)) << (23 - T::format::spec.mantissa_bits));
@@ -108,39 +102,33 @@ template <class T>
 
 /// Roundings that add a number to the fraction and then drop it. `add` is what is added, in units of which `shift` bits
 /// make one gap.
-template <class R>
-struct additive {
+template <class R> struct additive {
   static constexpr bool available = false;
   static constexpr int shift = 0;
 };
-template <>
-struct additive<nearest_away> {
+template <> struct additive<nearest_away> {
   static constexpr bool available = true;
   static constexpr int shift = 1;
   [[gnu::always_inline]] static u32s add(u32s) noexcept { return u32s{} + 1u; }
 };
-template <>
-struct additive<toward_zero> {
+template <> struct additive<toward_zero> {
   static constexpr bool available = true;
   static constexpr int shift = 1;
   [[gnu::always_inline]] static u32s add(u32s) noexcept { return u32s{}; }
 };
-template <int Bits>
-struct additive<stochastic_word<Bits>> {
+template <int Bits> struct additive<stochastic_word<Bits>> {
   static constexpr bool available = Bits <= 16;
   static constexpr int shift = Bits + 1;
   [[gnu::always_inline]] static u32s add(u32s words) noexcept { return words * 2u + 1u; }
 };
-template <int Bits>
-struct additive<truncated_stochastic_word<Bits>> {
+template <int Bits> struct additive<truncated_stochastic_word<Bits>> {
   static constexpr bool available = Bits <= 16;
   static constexpr int shift = Bits + 1;
   [[gnu::always_inline]] static u32s add(u32s words) noexcept { return words * 2u; }
 };
 
 /// Whether encode_lanes<F, R> exists: F has a decoder, and R is an addition that fits in a word of 32 bits.
-template <class F, class R>
-inline constexpr bool has_encode_lanes = requires {
+template <class F, class R> inline constexpr bool has_encode_lanes = requires {
   requires has_decoder<F>;
   requires F::spec.max_code() >> F::spec.mantissa_bits != 0;
   requires std::is_same_v<R, nearest_even> ||
@@ -148,8 +136,7 @@ inline constexpr bool has_encode_lanes = requires {
 };
 
 /// The magnitudes of codes, rounded from bits of floats that exceed the largest value by one gap at most.
-template <class F, class R>
-[[gnu::always_inline]] inline u32s round_lanes(i32s magnitude, u32s words) noexcept {
+template <class F, class R> [[gnu::always_inline]] inline u32s round_lanes(i32s magnitude, u32s words) noexcept {
   constexpr auto spec = F::spec;
   constexpr int m = spec.mantissa_bits, shift = 23 - m, least = spec.min_exponent();
   constexpr std::uint32_t rebias = is_upper_part<F> ? 0 : static_cast<std::uint32_t>(127 - spec.bias) << m;
@@ -183,8 +170,7 @@ template <class F, class R>
 }
 
 /// Codes of magnitudes with the signs of float bits.
-template <class F>
-[[gnu::always_inline]] inline u32s with_signs(u32s code, u32s bits) noexcept {
+template <class F> [[gnu::always_inline]] inline u32s with_signs(u32s code, u32s bits) noexcept {
   constexpr auto spec = F::spec;
   if constexpr (spec.twos_complement)
     return (bits > 0x7fff'ffffu ? 0u - code : code) & (spec.sign_mask() | spec.magnitude_mask());
@@ -194,8 +180,7 @@ template <class F>
 }
 
 /// The codes of a register of values that are not NaN, saturated. `words`: random words, where R looks at them.
-template <class F, class R>
-[[gnu::always_inline]] inline u32s encode_lanes(f32s v, u32s words) noexcept {
+template <class F, class R> [[gnu::always_inline]] inline u32s encode_lanes(f32s v, u32s words) noexcept {
   constexpr auto spec = F::spec;
   constexpr std::uint32_t rebias = static_cast<std::uint32_t>(127 - spec.bias) << spec.mantissa_bits;
   constexpr auto largest = static_cast<std::int32_t>((spec.max_code() + rebias) << (23 - spec.mantissa_bits));

@@ -31,10 +31,7 @@ inline constexpr int lanes = 8;
 inline constexpr int lanes = 4;
 #endif
 
-template <class T, int N>
-struct vector {
-  typedef T type __attribute__((vector_size(sizeof(T) * N)));
-};
+template <class T, int N> struct vector { typedef T type __attribute__((vector_size(sizeof(T) * N))); };
 using f32s = vector<float, lanes>::type;
 using u32s = vector<std::uint32_t, lanes>::type;
 using i32s = vector<std::int32_t, lanes>::type;
@@ -47,25 +44,21 @@ using half_u8s = vector<std::uint8_t, lanes / 2>::type;
 using two_u8s = vector<std::uint8_t, 2 * lanes>::type;
 using four_u8s = vector<std::uint8_t, 4 * lanes>::type;
 using half_u32s = vector<std::uint32_t, lanes / 2>::type;
-template <int... I>
-using lane_list = std::integer_sequence<int, I...>;
+template <int... I> using lane_list = std::integer_sequence<int, I...>;
 using all_lanes = std::make_integer_sequence<int, lanes>;
 
-template <class V, class T>
-[[gnu::always_inline]] inline V load(T const* from) noexcept {
+template <class V, class T> [[gnu::always_inline]] inline V load(T const* from) noexcept {
   V v;
   __builtin_memcpy(&v, from, sizeof v);
   return v;
 }
-template <class V, class T>
-[[gnu::always_inline]] inline void store(T* to, V v) noexcept {
+template <class V, class T> [[gnu::always_inline]] inline void store(T* to, V v) noexcept {
   __builtin_memcpy(to, &v, sizeof v);
 }
 
 /// Prefetches memory that is read soon, line by line. Floats are brought to the second cache, which waits for more
 /// lines at once than the first; values of 16 bits, of which there are half as many lines, are brought to the first.
-template <class T>
-struct lines_ahead {
+template <class T> struct lines_ahead {
   std::uintptr_t next, step;
 
   [[gnu::always_inline]] inline void fetch(int lines) noexcept {
@@ -82,8 +75,7 @@ struct lines_ahead {
 [[gnu::always_inline]] inline u32s widen(u32s words) noexcept { return words; }
 
 /// Sorts groups of four bytes into four runs: all first bytes, all second ones, and so on; within 128 bits first.
-template <int Groups, class V>
-[[gnu::always_inline]] inline V sort_bytes(V bytes) noexcept {
+template <int Groups, class V> [[gnu::always_inline]] inline V sort_bytes(V bytes) noexcept {
   V const sorted = [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
     return __builtin_shufflevector(bytes, bytes, (I / 16 * 16 + I % 4 * 4 + I % 16 / 4)...);
   }
@@ -100,8 +92,7 @@ template <int Groups, class V>
 // quarters.
 
 /// Lane i of the result is lane place(i) of a and b, one after the other. Place: a lambda of its own for each call.
-template <class Place>
-[[gnu::always_inline]] inline f32s shuffled(f32s a, f32s b, Place) noexcept {
+template <class Place> [[gnu::always_inline]] inline f32s shuffled(f32s a, f32s b, Place) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
     return __builtin_shufflevector(a, b, Place{}(I)...);
   }
@@ -124,16 +115,14 @@ template <class Place>
 }
 
 /// The larger of two numbers, lane by lane. V: the type of the numbers in the registers, none of which is negative.
-template <class V>
-[[gnu::always_inline]] inline i32s larger_lanes(i32s a, i32s b) noexcept {
+template <class V> [[gnu::always_inline]] inline i32s larger_lanes(i32s a, i32s b) noexcept {
   V const x = __builtin_bit_cast(V, a), y = __builtin_bit_cast(V, b);
   return __builtin_bit_cast(i32s, x > y ? x : y);
 }
 
 /// The largest number of each of `lanes` registers, in the order of the registers, which are overwritten. V: as in
 /// larger_lanes; of numbers of 16 bits two stay in each lane.
-template <class V>
-[[gnu::always_inline]] inline i32s largest_of_each(i32s* v) noexcept {
+template <class V> [[gnu::always_inline]] inline i32s largest_of_each(i32s* v) noexcept {
   auto const fold = [](i32s a, i32s b, auto even, auto odd) __attribute__((always_inline)) {
     f32s const x = __builtin_bit_cast(f32s, a), y = __builtin_bit_cast(f32s, b);
     return larger_lanes<V>(__builtin_bit_cast(i32s, even(x, y)), __builtin_bit_cast(i32s, odd(x, y)));
@@ -180,8 +169,7 @@ template <int N>
 
 /// One stage of the Hadamard transform inside a register: sums and differences of lanes that are Distance apart. The
 /// products are exact, so that it does not matter whether sums are fused with them.
-template <int Distance>
-[[gnu::always_inline]] inline f32s butterfly(f32s v) noexcept {
+template <int Distance> [[gnu::always_inline]] inline f32s butterfly(f32s v) noexcept {
   return [&]<int... I>(lane_list<I...>) __attribute__((always_inline)) {
     f32s const sign = {((I & Distance) != 0 ? -1.0f : 1.0f)...}, given = ungrouped(v);
     return ungrouped(__builtin_shufflevector(given, given, (I ^ Distance)...) + given * sign);

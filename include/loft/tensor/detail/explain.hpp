@@ -18,29 +18,21 @@
 namespace loft {
 namespace detail {
 
-template <class V>
-inline constexpr bool is_matrix = false;
-template <class T>
-inline constexpr bool is_matrix<matrix_view<T>> = true;
+template <class V> inline constexpr bool is_matrix = false;
+template <class T> inline constexpr bool is_matrix<matrix_view<T>> = true;
 
 /// True for matrices that numbers can be written to: of float or of a minifloat.
-template <class V>
-inline constexpr bool is_output = false;
+template <class V> inline constexpr bool is_output = false;
 template <class T>
 inline constexpr bool is_output<matrix_view<T>> = EncodeSource<T> && !std::is_same_v<T, double> && !std::is_const_v<T>;
 
-template <class V>
-inline constexpr bool is_quantized = false;
-template <class B, class L>
-inline constexpr bool is_quantized<quantized_view<B, L>> = true;
-template <class V>
-inline constexpr bool is_read_only = false;
-template <class B, class L>
-inline constexpr bool is_read_only<quantized_view<B const, L>> = true;
+template <class V> inline constexpr bool is_quantized = false;
+template <class B, class L> inline constexpr bool is_quantized<quantized_view<B, L>> = true;
+template <class V> inline constexpr bool is_read_only = false;
+template <class B, class L> inline constexpr bool is_read_only<quantized_view<B const, L>> = true;
 
 /// True where Q is a view of a tensor in the format of O; without an operand, of any tensor.
-template <class Q, class O>
-inline constexpr bool holds_format_of = false;
+template <class Q, class O> inline constexpr bool holds_format_of = false;
 template <class B, class L, class O>
 inline constexpr bool holds_format_of<quantized_view<B, L>, O> = [] {
   if constexpr (Operand<O>) return std::is_same_v<std::remove_const_t<B>, typename O::format>;
@@ -48,23 +40,19 @@ inline constexpr bool holds_format_of<quantized_view<B, L>, O> = [] {
 }();
 
 /// Stands for an operand that is left out, and is never called.
-template <class O>
-LOFT_HOST_DEVICE O const& some_operand() noexcept;
+template <class O> LOFT_HOST_DEVICE O const& some_operand() noexcept;
 
 // What the functions beside these take. The types of other libraries are left to the overloads for them.
 template <class Out, class O>
 inline constexpr bool quantize_takes = (Operand<O> && holds_format_of<Out, O> && !is_read_only<Out>);
 template <class In, class Out, class O>
 inline constexpr bool dequantize_takes = (Operand<O> && is_quantized<In> && is_output<Out>);
-template <class Out, class O>
-inline constexpr bool fake_quantize_takes = (Operand<O> && is_output<Out>);
-template <class V>
-inline constexpr bool is_view = is_matrix<V> || is_quantized<V>;
+template <class Out, class O> inline constexpr bool fake_quantize_takes = (Operand<O> && is_output<Out>);
+template <class V> inline constexpr bool is_view = is_matrix<V> || is_quantized<V>;
 template <class In, class Out>
 inline constexpr bool is_explained = is_view<In> && (is_view<Out> || std::is_pointer_v<Out>);
 
-template <class O>
-LOFT_HOST_DEVICE constexpr void explain_operand() noexcept {
+template <class O> LOFT_HOST_DEVICE constexpr void explain_operand() noexcept {
   static_assert(!BlockFormat<O>, "this is a block format where an operand belongs: pass operand<format>{}");
   static_assert(!ScaleLayout<O>,
                 "this is a layout where an operand belongs: layouts are part of the view's type, quantized_view<B, L>");
@@ -73,8 +61,7 @@ LOFT_HOST_DEVICE constexpr void explain_operand() noexcept {
 }
 
 /// What a call that reads a matrix and writes a quantized tensor says, or the reverse.
-template <class Q, class O>
-LOFT_HOST_DEVICE constexpr void explain_quantized() noexcept {
+template <class Q, class O> LOFT_HOST_DEVICE constexpr void explain_quantized() noexcept {
   static_assert(is_quantized<Q>,
                 "this is no quantized_view, which holds codes and scales: a quantized_tensor gives one with view()");
   static_assert(!is_quantized<Q> || holds_format_of<Q, O>,
